@@ -129,7 +129,7 @@ def _loads(settings: Settings, server: Triton, watched: held.Watched, requests: 
         for number in range(settings.loads):
             name = SMALL[number % len(SMALL)]
             settings.say(f"endurance: load {number + 1} of {settings.loads}: {name}")
-            server.unload(name, told=settings.say)
+            server.unload(name, report=settings.say)
             server.load(name)
             for ask in requests:
                 if ask.model == name and not clients.compare(ask, "grpc"):

@@ -98,7 +98,7 @@ def serve(
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
             with find_server.of_record(running) as server:
-                restart_progress.wait(server, told=_say_notice)
+                restart_progress.wait(server, report=_say_notice)
                 _announce(server, "is running already")
                 still = _load_missing(server, models)
             raise typer.Exit(STILL_LOADING if still else 0)
@@ -230,7 +230,7 @@ def undeploy(
             version=version,
             now=now,
             server=server,
-            told=lambda text: err.print(escape(text)),
+            report=lambda text: err.print(escape(text)),
         )
     out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
 
@@ -279,7 +279,7 @@ def openai(
     from .llm import openai
 
     with connect() as server:
-        openai.serve(server, address, port, told=out.print)
+        openai.serve(server, address, port, report=out.print)
 
 
 @app.command()
@@ -334,7 +334,7 @@ def build(
 
     with out.status("Building …") as shown:
         count, changed = assignments.update_all(
-            names, dry=check, told=lambda name: shown.update(f"Building {escape(name)} …")
+            names, dry=check, report=lambda name: shown.update(f"Building {escape(name)} …")
         )
     if check and changed:
         raise WorkbookError(
@@ -389,7 +389,7 @@ def submit(
         submission = submit.check_submission(
             assignment,
             run=run,
-            told=lambda done, total: progress.update(task, completed=done, total=total),
+            report=lambda done, total: progress.update(task, completed=done, total=total),
         )
     signs = {"error": "[bold red]✗[/]", "warning": "[yellow]![/]", "passed": "[green]✓[/]"}
     for finding in submission.findings:
@@ -485,10 +485,10 @@ def _load_missing(server: Server, models: str) -> bool:
     with _bar("Loading models") as progress:
         task = progress.add_task("", total=len(missing))
 
-        def told(name: str, error: WorkbookError | None) -> None:
+        def report(name: str, error: WorkbookError | None) -> None:
             progress.update(task, advance=1, description=escape(name))
 
-        errors = all_models.load_all(server, missing, told=told)
+        errors = all_models.load_all(server, missing, report=report)
     loading.check_alive(server, errors.values())
     still = [name for name, error in errors.items() if isinstance(error, StillLoading)]
     for error in errors.values():

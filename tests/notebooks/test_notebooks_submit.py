@@ -387,7 +387,7 @@ class TestRun:
         before = sample.release.read_bytes()
         seen: list[tuple[int, int]] = []
         submission = submit.check_submission(
-            sample, told=lambda done, total: seen.append((done, total))
+            sample, report=lambda done, total: seen.append((done, total))
         )
         assert submission.findings == ()
         assert seen == [(count, 6) for count in range(1, 7)]

@@ -177,10 +177,10 @@ def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path)
             clients.submit(square, server, value=-1.0)
         assert wait_until(lambda: 'pending_request_count{model="square",version="1"} 1'
                           in server.metrics())  # fmt: skip
-        told: list[str] = []
+        report: list[str] = []
         with pytest.raises(ServerError, match="did not unload within 5 s") as caught:
-            server.unload("square", timeout=5.0, told=told.append)
-        (sentence,) = told
+            server.unload("square", timeout=5.0, report=report.append)
+        (sentence,) = report
         assert "square takes no new requests." in sentence
         assert "0 have ended, 1 wait in its queue" in sentence
         assert sentence in caught.value.what

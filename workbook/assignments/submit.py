@@ -43,7 +43,7 @@ SELF_STUDY = "self-study"
 
 _NOT_BEGUN = "This is not begun."
 
-Told = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def added(submission: Submission) -> tuple[str, ...]:
 
 
 def check_submission(
-    assignment: Assignment, *, run: bool = True, told: Told | None = None
+    assignment: Assignment, *, run: bool = True, report: ReportProgress | None = None
 ) -> Submission:
     """Check a submission before it is handed in.
 
@@ -220,7 +220,7 @@ def check_submission(
         assignment: its notebook and files lie in `assignment.handout`.
         run: also run the notebook from top to bottom, in a fresh kernel, against the running
             server. The file is not changed.
-        told: called with (cells done, cells in all) while it runs.
+        report: called with (cells done, cells in all) while it runs.
     """
     files, findings = _pack(assignment)
     try:
@@ -299,7 +299,7 @@ def check_submission(
         and (count := len(re.findall(r"\w+", sources[id]))) < FEW_WORDS
     )
     if run and not changes:
-        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
+        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), report))
     tasks = _tasks(notebook)
     named = (dataclasses.replace(found, task=tasks.get(found.where, "")) for found in findings)
     return Submission(assignment, files, tuple(named))
@@ -497,7 +497,7 @@ def _run(
     notebook: dict[str, Any],
     manifest: cells.Manifest,
     open_tasks: set[str],
-    told: Told | None,
+    report: ReportProgress | None,
 ) -> Iterator[Finding]:
     """Run a copy of the notebook in a fresh kernel; say where it first fails, which models it does
     not deploy, and how each check ended.
@@ -532,8 +532,8 @@ def _run(
         content = execute_reply["content"]
         if content["status"] == "error":
             failed.append((cell_index, f"{content.get('ename')}: {content.get('evalue')}"[:300]))
-        if told:
-            told(done, total)
+        if report:
+            report(done, total)
 
     reports = paths.state("reported", assignment.short)
     former = {path.name: path.stat().st_mtime_ns for path in reports.glob("*.json")}
@@ -626,7 +626,7 @@ def _unload(assignment: Assignment) -> list[str]:
         for name in names:
             with contextlib.suppress(WorkbookError):  # e.g. a server that decides what it loads
                 if server.ready(name):
-                    server.unload(name, told=lambda text: None)
+                    server.unload(name, report=lambda text: None)
                     ready.append(name)
     return ready
 

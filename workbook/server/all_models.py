@@ -105,12 +105,12 @@ def load_all(
     server: Server,
     models: Iterable[str],
     *,
-    told: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
+    report: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
 ) -> dict[str, WorkbookError]:
     """Load models, a few at a time. If one model fails, the others are still loaded.
 
     Args:
-        told: called when a model is done, with its name, and with its error if it failed.
+        report: called when a model is done, with its name, and with its error if it failed.
 
     Returns:
         The errors by model name.
@@ -126,7 +126,7 @@ def load_all(
                 name, error = jobs[job], job.result()
                 if error is not None:
                     errors[name] = error
-                told(name, error)
+                report(name, error)
     finally:
         # After Ctrl-C: begin no other load, and do not wait for the loads under way.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -97,18 +97,18 @@ def progress_after_failure(server: AskedServer) -> Progress | None:
     return None
 
 
-def wait(server: AskedServer, *, told: Callable[[Progress], None]) -> None:
+def wait(server: AskedServer, *, report: Callable[[Progress], None]) -> None:
     """Wait until a server answers that its guard is starting again.
 
     Args:
-        told: called once with the progress, if the server is still being started again.
+        report: called once with the progress, if the server is still being started again.
 
     Raises:
         ServerError: the server does not answer after PATIENCE seconds, or has ended.
     """
     deadline = time.monotonic() + PATIENCE
     if (found := progress(server)) is not None:
-        told(found)
+        report(found)
     while not server.live():
         if run_folders.current() is None or time.monotonic() > deadline:
             server.index()  # the error says why

@@ -67,7 +67,7 @@ def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
 
 
 def everything(
-    home: Path | None = None, told: Callable[[str], None] = lambda name: None
+    home: Path | None = None, report: Callable[[str], None] = lambda name: None
 ) -> dict[Path, NotebookNode]:
     """The executed copies of all lectures; those that are missing are run now.
 
@@ -75,7 +75,7 @@ def everything(
 
     Args:
         home: the folder with the copies; by default `folder()`. New ones are kept there too.
-        told: called with the name of each lecture that is run.
+        report: called with the name of each lecture that is run.
 
     Returns:
         Source → executed notebook, in the order of the course.
@@ -90,7 +90,7 @@ def everything(
     if missing:
         with shared_server(missing) as environment:
             for source in missing:
-                told(source.parent.name)
+                report(source.parent.name)
                 found[source] = node = _run(source, environment)
                 keep(source, node, home)
     return {source: node for source, node in found.items() if node is not None}

@@ -182,7 +182,7 @@ def _install(
                 put(name, weights, {file: _key(source) for file, source in _ALL[name].items()})
 
         look(())
-        builder.build(wanted, told=look, bar=bar, background=background)
+        builder.build(wanted, report=look, bar=bar, background=background)
 
 
 def _artefacts(model: str, among: Collection[str]) -> list[str]:

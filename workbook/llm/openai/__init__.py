@@ -92,12 +92,12 @@ def app(server: Server) -> FastAPI:
     return made
 
 
-def serve(server: Server, address: str, port: int, *, told: Callable[[str], None]) -> None:
+def serve(server: Server, address: str, port: int, *, report: Callable[[str], None]) -> None:
     """Answer OpenAI's clients until Ctrl-C.
 
     Args:
         address, port: where to listen.
-        told: called with a sentence as soon as the program listens.
+        report: called with a sentence as soon as the program listens.
 
     Raises:
         WorkbookError: the server has no language model, or nothing can listen there.
@@ -110,7 +110,7 @@ def serve(server: Server, address: str, port: int, *, told: Callable[[str], None
             f"Nothing can listen on {address}:{port}: {error.strerror}.",
             todo="Give another place: --port, --address.",
         ) from None
-    told(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
+    report(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
     uvicorn.Server(uvicorn.Config(app(server), log_level="warning")).run([listener])
 
 
