@@ -172,7 +172,7 @@ def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> 
     failed = [(part, part.load.failed) for part in parts if part.load is not None]
     wrong = [(part, part.load.wrong) for part in parts if part.load is not None]
     examples = sorted({*left, *(error for _, errors in failed for error in errors)})[:4]
-    said = f" Of what failed or was left: {'; '.join(examples)}." if examples else ""
+    failures = f" Of what failed or was left: {'; '.join(examples)}." if examples else ""
     return Section(
         "endurance",
         "Endurance",
@@ -188,7 +188,7 @@ def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> 
         "leave beside it. Growth: a line "
         f"through the means of {BLOCKS} blocks of the part's last third, with the range in which "
         "its slope lies with a probability of 95%; only what exceeds that range is growth beyond "
-        f"noise.{said}",
+        f"noise.{failures}",
         ("", "done", *(title for title, _ in held.COLUMNS.values())),
         [row for part in parts for row in _rows(part)],
         [

@@ -393,8 +393,8 @@ def test_headers_and_query_parameters_reach_the_server_and_not_the_model(
         x = http.tensor("x", np.zeros(1, np.int32))
         options = {"headers": {"X-Team": "a"}, "query_params": {"trace": "no"}}
         result = client.infer("about", [x], request_id="one", **options)
-    assert b"/v2/models/about/infer?trace=no " in tap.heard
-    assert b"x-team: a\r\n" in tap.heard.lower()
+    assert b"/v2/models/about/infer?trace=no " in tap.traffic
+    assert b"x-team: a\r\n" in tap.traffic.lower()
     told = json.loads(result.as_numpy("json")[0])
     assert (told["id"], told["parameters"]) == ("one", {})
     told, _ = ask_about(grpc, request_id="two", headers={"x-team": "a"})

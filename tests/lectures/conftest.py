@@ -30,5 +30,5 @@ def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
     monkeypatch.setattr(cards, "show", show)
     monkeypatch.setattr(cards, "show_widget", lambda widget, lines, **about: things.append(widget))
-    monkeypatch.setattr(words, "_asked", {})
+    monkeypatch.setattr(words, "_questions", {})
     return things

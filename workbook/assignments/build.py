@@ -181,9 +181,9 @@ def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -
     try:
         converter.start()
     except Exception:  # the reason is in nbgrader's log only
-        said = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
+        errors = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
         raise WorkbookError(
-            f"nbgrader could not make the student's notebook: {said[-1] if said else '?'}",
+            f"nbgrader could not make the student's notebook: {errors[-1] if errors else '?'}",
             where=str(assignment.source),
             todo="Mend the source, then build again.",
         ) from None

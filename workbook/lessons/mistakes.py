@@ -148,10 +148,10 @@ def config(old: str, new: str) -> Change:
     return change
 
 
-def asked(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
+def explain_refusal(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
     """Send a request that the server refuses, and return the course's explanation of it.
 
-        print(mistakes.asked(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
+        print(mistakes.explain_refusal(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
 
     Args:
         tensors: arrays by the inputs' names; what these are for the model is the mistake.

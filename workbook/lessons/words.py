@@ -31,7 +31,7 @@ _FORMS = {
 }
 
 #: The questions whose text was given in the call, by function and key.
-_asked: dict[tuple[str, str], dict[str, Any]] = {}
+_questions: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 def find(function: str, key: str, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def find(function: str, key: str, variables: Mapping[str, Any]) -> dict[str, Any
     Raises:
         WorkbookError: the notebook has no such question.
     """
-    if (function, key) in _asked:
-        return _asked[function, key]
+    if (function, key) in _questions:
+        return _questions[function, key]
     found: dict[str, Any] = _carried(function, key, variables)
     return found
 
@@ -81,7 +81,7 @@ def remember(function: str, key: str, **arguments: Any) -> None:
         key: the prediction's name.
         arguments: what it was called with.
     """
-    _asked[function, key] = arguments
+    _questions[function, key] = arguments
 
 
 def _carried(function: str, key: str, variables: Mapping[str, Any]) -> Any:

@@ -122,8 +122,8 @@ def _short(source: Source, cell: Cell, words: Words) -> str:
             continue
         name = getattr(call.func, "id", "")
         if name in ASKING and len(call.args) + len(call.keywords) > 1:
-            key, asked = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
-            words.setdefault(name, {})[key] = asked
+            key, arguments = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
+            words.setdefault(name, {})[key] = arguments
             short = f'{name}("{key}")'
         elif name == "claim" and _has_words(call):
             id = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "id")

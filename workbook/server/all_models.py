@@ -142,7 +142,7 @@ def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
     log = server.log_text()
     refused = endings.refused_configs(log) if server.control == "poll" else {}
-    said = model_warnings.of_log(log)
+    logged = model_warnings.of_log(log)
     core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
@@ -163,7 +163,8 @@ def _status(server: Server) -> Iterator[ModelStatus]:
             config = server.config(name)
             backend = str(config.get("backend") or config.get("platform") or "")
             stand_in = is_stand_in(config)
-            warnings = model_warnings.of_config(config, core) + [w for w in said if w.model == name]
+            warnings = model_warnings.of_config(config, core)
+            warnings += [warning for warning in logged if warning.model == name]
             state = "READY"
         else:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")

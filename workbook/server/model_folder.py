@@ -264,9 +264,9 @@ def take_back(target: Path, former: Path | None, staging: Path) -> None:
 
 def remove(folder: Path, staging: Path) -> None:
     """Remove a model folder in one step: it is moved out of the repository, then deleted."""
-    gone = staging / f"{folder.name}@{secrets.token_hex(4)}"
-    _move(folder, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    trash = staging / f"{folder.name}@{secrets.token_hex(4)}"
+    _move(folder, trash)
+    shutil.rmtree(trash, ignore_errors=True)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -369,9 +369,9 @@ class Triton(Server):
             if not ports.is_free(port, self._settings.address):
                 return ports.taken(endpoint, port)
         lines = [line for line in log.splitlines() if _COMPLAINT.search(line)]
-        said = lines[-1] if lines else "(no line that looks like an error)"
+        complaint = lines[-1] if lines else "(no line that looks like an error)"
         return ServerError(
-            what, where=str(_last_log()), todo=f"Mend what the server complained of: {said}"
+            what, where=str(_last_log()), todo=f"Mend what the server complained of: {complaint}"
         )
 
     def _keep_log(self) -> None:

@@ -49,7 +49,7 @@ scripted_model = torch.jit.script(model)
 # %%
 scripted_model.save(simple)
 steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
-printed = documented.mend(lab, "pytorch_model", setup.PRINTED, steps)
+printed = documented.correct(lab, "pytorch_model", setup.PRINTED, steps)
 print(setup.PRINTED)
 
 
@@ -225,7 +225,7 @@ steps = {
     "with NVFUSER": setup.with_nvfuser,
     "without a batcher": documented.put("dynamic_batching {\n}\n", ""),
 }
-chitchat = documented.mend(lab, "ibuddha_chitchat", setup.CHITCHAT, steps)
+chitchat = documented.correct(lab, "ibuddha_chitchat", setup.CHITCHAT, steps)
 print(setup.CHITCHAT)
 chitchat
 

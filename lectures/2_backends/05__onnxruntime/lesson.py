@@ -46,7 +46,7 @@ simple_file = models / "onnx_model/1/model.onnx"
 simple, dummy_input = SimpleModel(), torch.randn(1, 5)
 torch.onnx.export(simple, dummy_input, simple_file, verbose=False)  # 5 to 30 seconds
 print(setup.PRINTED)
-printed = documented.mend(lab, "onnx_model", setup.PRINTED, documented.BRACES_AND_CPU)
+printed = documented.correct(lab, "onnx_model", setup.PRINTED, documented.BRACES_AND_CPU)
 printed
 
 # %% [markdown]

@@ -122,8 +122,8 @@ def _check(server: Server, question: Question) -> None:
         RequestError: the model gives no log probabilities, or cannot restrict its answer to JSON.
     """
     inputs = {entry["name"] for entry in chat.check(server, question.model)["input"]}
-    for field, asked in (("logprobs", question.top()), ("response_format", question.structure())):
-        if asked is not None and chat.LOGPROBS not in inputs:
+    for field, value in (("logprobs", question.top()), ("response_format", question.structure())):
+        if value is not None and chat.LOGPROBS not in inputs:
             message = f"{field}: not supported by {question.model}; a model of vLLM's backend can"
             raise RequestError(message, model=question.model, message=message)
 

@@ -32,7 +32,7 @@ _FAILED = re.compile(
 _CALLED = re.compile(r"Model (\S+) - Error when running inference: ")
 
 
-class AskedServer(Protocol):
+class ServerView(Protocol):
     """The part of `Server` that an explanation needs, to look up names and states.
 
     The server is the one that refused the request.
@@ -69,11 +69,11 @@ class Question:
 
     message: str
     model: str = ""
-    server: AskedServer | None = None
+    server: ServerView | None = None
     caller: str = ""
 
     @classmethod
-    def innermost(cls, message: str, model: str, server: AskedServer | None) -> Question:
+    def innermost(cls, message: str, model: str, server: ServerView | None) -> Question:
         """The question about the request that failed first.
 
         A Python model that calls another model passes the other model's error on. So the message
@@ -166,7 +166,7 @@ class Question:
         return Evidence(self.model, self.server.repository / self.model, self.message)
 
 
-def _model_of(instance: str, server: AskedServer | None) -> str:
+def _model_of(instance: str, server: ServerView | None) -> str:
     """The model of an instance: `chat` for chat_0; also for chat_0_1, one of several instances."""
     one = re.sub(r"_\d+$", "", instance)
     several = re.sub(r"_\d+$", "", one)
