@@ -109,6 +109,6 @@ def run(
     if failed:
         raise WorkbookError(
             f"Not measured: {', '.join(failed)}.",
-            todo=f"Mend what is said above, then `workbook bench {' '.join(failed)}`.",
+            todo=f"Correct what the messages above name, then `workbook bench {' '.join(failed)}`.",
         )
     return done

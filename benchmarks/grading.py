@@ -159,7 +159,7 @@ def grade_class(
             raise WorkbookError(
                 f"The solution of {assignment.name} did not get full marks as {student}.",
                 where=", ".join(c.id for c in graded.verdict.checks if c.credit < 1),
-                todo="Mend that first.",
+                todo="Correct that first.",
             )
     return outcome, list(results.values())
 

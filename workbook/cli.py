@@ -422,7 +422,7 @@ def _confirm(question: str) -> bool | None:
 
 @app.command()
 def doctor() -> None:
-    """Check this machine for what the course needs, and say how to mend what is missing."""
+    """Check this machine for what the course needs, and say how to install or correct what is missing."""
     from .lab import doctor
 
     raise typer.Exit(doctor.report())

@@ -432,7 +432,7 @@ class TestRun:
             ("warning", "a9.double"),
             ("warning", "a9.doubled"),
         ]
-        assert "mend this one" in submission.findings[1].todo
+        assert "correct this one" in submission.findings[1].todo
         assert "could not run" in submission.findings[2].what
 
     def test_an_error_before_all_that_is_not_begun_is_an_error(

@@ -235,7 +235,7 @@ CASES: dict[str, Case] = {
     "misspelt": case("misspelt-field", OK.replace("max_batch_size", "max_batchsize"),
          at(2, "max_batchsize"), "Write max_batch_size in place"),
     "misplaced": case("misspelt-field", OK + "preferred_batch_size: [ 4 ]\n",
-         at(5, "preferred_batch_size"), "belongs into dynamic_batching"),
+         at(5, "preferred_batch_size"), "Move preferred_batch_size into dynamic_batching"),
     "enum": case("enum-value", OK.replace("TYPE_FP32", "FP32"), at(3, "input[0].data_type"),
          "Write TYPE_FP32"),
     "enum_quoted": case("quoted-enum", OK.replace("TYPE_FP32", '"TYPE_FP32"'),
@@ -412,7 +412,7 @@ CASES: dict[str, Case] = {
          OK + 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "x" } }\n',
          at(5, "parameters"), '"true" or "false"'),
     "syntax": case("syntax-error", OK, "1/model.py, line 7: def initialize(self args):",
-         "Mend this line", files=code("def initialize(self args):", "    pass")),
+         "Correct this line", files=code("def initialize(self args):", "    pass")),
     "indent": case("syntax-error", OK, "1/model.py, line 8", "Let the line begin",
          files=code("def initialize(self, args):", "pass")),
     "class_name": case("no-model-class", OK, "1/model.py, line 3: class MyModel:", "Rename MyModel",
@@ -458,7 +458,7 @@ CASES: dict[str, Case] = {
          "lies in the model's folder as 1/w.bin",
          files={**code("def initialize(self, args):", "    open('w.bin')"), "1/w.bin": "w"}),
     "raises": case("python-exception", OK,
-         "1/model.py, line 10, in helper: raise ValueError('no weights')", "Mend 1/model.py",
+         "1/model.py, line 10, in helper: raise ValueError('no weights')", "Correct 1/model.py",
          files=code("def initialize(self, args):", "    self.helper()", "def helper(self):",
           "    raise ValueError('no weights')"),
          what="raised ValueError in initialize: no weights"),
@@ -1075,7 +1075,7 @@ LATE = {
         "Write this part in place of line 3, and load the model again.",
     ),
     "raise NotImplementedError('the loop')": ("(NotImplementedError: the loop)", "line 3"),
-    "raise NameError": ("{} raised NameError.", "Mend it there and load {} again."),
+    "raise NameError": ("{} raised NameError.", "Correct it there and load {} again."),
     "raise ValueError": ("{} raised ValueError.", "To refuse one request and answer the others"),
 }
 
@@ -1929,7 +1929,7 @@ START: dict[str, tuple[list[str], str]] = {
         ["--cache-config=local,size=1048576", "--cache-config=redis,host=x"],
         "not both",
     ),
-    "bad-option": (["--host-policy=x,y=1"], "Mend the option"),
+    "bad-option": (["--host-policy=x,y=1"], "Correct the option"),
 }
 
 

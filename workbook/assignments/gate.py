@@ -109,7 +109,7 @@ def gate(handout: Path) -> None:
             f"{handout.name} cannot be released: {len(found)} finding{'s' * (len(found) > 1)}.\n"
             + "\n".join(f"  {leak}" for leak in found),
             where=f"assignments/{handout.name}",
-            todo="Mend the source in solutions/, then build again.",
+            todo="Correct the source in solutions/, then build again.",
         )
 
 

@@ -165,7 +165,7 @@ def check_errors(submission: Submission) -> None:
     raise WorkbookError(
         f"{submission.assignment.name} is not ready to be handed in: "
         f"{count} error{'s' * (count > 1)}.",
-        todo="Mend what is listed above, or hand in as it is with --force."
+        todo="Correct what is listed above, or hand in as it is with --force."
         + before * submission.zip.exists(),
     )
 
@@ -335,7 +335,7 @@ def write(submission: Submission) -> Path:
         raise WorkbookError(
             f"The zip cannot be written: {error.strerror}.",
             where=str(error.filename or submission.zip),
-            todo="Make room, or mend the file's permissions; then submit again.",
+            todo="Make room, or correct the file's permissions; then submit again.",
         ) from None
     return submission.zip
 
@@ -583,7 +583,7 @@ def _run(
             f"The notebook stops here when it is run from top to bottom: {message}",
             "That may come from a task that is not begun."
             if waits and not written
-            else "Restart the kernel, run all cells, and mend this one. The cells after it were "
+            else "Restart the kernel, run all cells, and correct this one. The cells after it were "
             "run all the same, and what is said of their checks may change.",
         )
     for name in _load_again(deployed):
@@ -592,7 +592,7 @@ def _run(
         for index, message in stopped:
             if index != failed[0][0]:  # this cell is reported above
                 what = f"This cell stops before {name} is deployed, or at it: {message}"
-                yield Finding("error", places[index], what, "Mend this cell, or those before it.")
+                yield Finding("error", places[index], what, "Correct this cell, or those before it.")
         if stopped:
             continue
         yield Finding(

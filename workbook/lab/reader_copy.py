@@ -179,7 +179,7 @@ def update(home: Path | None = None) -> Update:
         raise WorkbookError(
             f"Your copy of the course cannot be brought up to date: {error.strerror}.",
             where=str(error.filename or home / "work"),
-            todo="Make room on the disk, or mend the permissions; then start again. No file is "
+            todo="Make room on the disk, or correct the permissions; then start again. No file is "
             "half written.",
         ) from None
 

@@ -86,7 +86,7 @@ def ensure(*models: str) -> Server:
         f"{len(errors)} of {len(wanted)} models did not load.\n\n"
         + "\n\n".join(str(error) for error in errors.values()),
         where=server.url,
-        todo="Mend them one after the other; each has its own instructions above.",
+        todo="Correct them one after the other: each has its own instructions above.",
     )
 
 

@@ -89,7 +89,7 @@ def check_folder(folder: Path) -> int:
             raise RepositoryError(
                 f"A file cannot be read: {error.strerror}.",
                 where=str(path),
-                todo="Mend or remove it.",
+                todo="Correct or remove it.",
             ) from None
         if stat.S_ISREG(status.st_mode):
             size += status.st_size

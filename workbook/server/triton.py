@@ -371,7 +371,7 @@ class Triton(Server):
         lines = [line for line in log.splitlines() if _COMPLAINT.search(line)]
         complaint = lines[-1] if lines else "(no line that looks like an error)"
         return ServerError(
-            what, where=str(_last_log()), todo=f"Mend what the server complained of: {complaint}"
+            what, where=str(_last_log()), todo=f"Correct what the server complained of: {complaint}"
         )
 
     def _keep_log(self) -> None:

@@ -219,5 +219,5 @@ def _failure(name: str, log: Path, code: int) -> BuildError:
     elif "No space left" in last:
         todo = "Free some disk (the zoo takes about 50 MB) and run the same command again."
     else:
-        todo = "Read the log; run the same command again once it is mended."
+        todo = "Read the log; correct what it names, then run the same command again."
     return BuildError(f"{name} could not be built: {last}", where=str(log), todo=todo)

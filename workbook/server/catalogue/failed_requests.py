@@ -449,7 +449,7 @@ def model_exception(question: Question, parts: Parts) -> Advice:
     if error == "IndexError" and "output_tensors()" in code:
         todo = "A response with an error has no output_tensors(): " + _LOOK
     if not todo:
-        todo = f"Mend it there and load {model} again."
+        todo = f"Correct it there and load {model} again."
         if error not in _NEVER:
             todo += (
                 " To refuse one request and answer the others, return "
