@@ -26,24 +26,28 @@ from .tables import Goal, Section
 #: The zoo's Llama of 40 million random weights, in float32.
 WEIGHTS = "llama_large"
 CLIENTS = 8
-#: Tokens of each answer where all answers have the same length: document 004 measured such batches.
+#: Tokens of each answer where all answers have the same length. The Llama page, a source document
+#: (`lectures/00__start` lists them), measured such batches.
 EQUAL = 32
 PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
 #: The lengths of 48 answers: enough that the end, when fewer than eight are left, weighs little.
 MIXED = generation.mixed_lengths(48)
 #: Where the timeline goes; BENCHMARKS.md shows it.
 PICTURE = Path("lectures/images/llm_timeline.svg")
+#: The source document whose measurements the table repeats.
+LLAMA_PAGE = "[the Llama page](lectures/00__start/00__start.ipynb#The-documents-behind-the-course)"
 
 
 class Way(NamedTuple):
     """A way of serving.
 
     Attributes:
-        title: its name in the table. model: the folder of the repository that it is made from.
+        title: its name in the table.
+        model: the folder of the repository that it is made from.
         config: replaces the instances and the batching of the model's config; "" keeps them.
-        clients: how many clients ask at the same time; only many clients get mixed lengths.
-            streams: whether tokens come one by one.
-        published: what document 004 measured, with Llama 2 7B on an A10G.
+        clients: how many clients ask at the same time; only several clients get mixed lengths.
+        streams: whether tokens come one by one.
+        published: what the Llama page measured, with Llama 2 7B on an A10G.
         static: whether the clients wait for each other, so that even vLLM has static batches.
     """
 
@@ -122,8 +126,8 @@ def measure(settings: Settings) -> Section:
         f"One Llama of 40 million random weights in float32, {CLIENTS} clients, the likeliest "
         f"tokens, which all ways agree on; one round, a server for each way. Useful tokens a "
         f"second: {CLIENTS} answers of {EQUAL} tokens, and {len(MIXED)} of {min(MIXED)} to "
-        f"{max(MIXED)}. Beside them document 004: Llama 2 7B on one A10G (instances with 8 bit "
-        f"weights). {_reason(found)} Of the factor between dynamic batching and vLLM, "
+        f"{max(MIXED)}. Beside them {LLAMA_PAGE}: Llama 2 7B on one A10G (instances with 8 "
+        f"bit weights). {_reason(found)} Of the factor between dynamic batching and vLLM, "
         f"×{rates['vllm_static'] / rates['static']:.2f} is the engine (vLLM in static batches: all "
         f"{CLIENTS} clients wait for the last answer before they ask again), and "
         f"×{rates['vllm8'] / rates['vllm_static']:.2f} is continuous batching. In the timeline a "
@@ -135,7 +139,7 @@ def measure(settings: Settings) -> Section:
             "mixed, tokens/s",
             "first token, ms",
             "between tokens, ms",
-            "document 004, tokens/s",
+            "the Llama page, tokens/s",
         ),
         [_row(WAYS[key], f) for key, f in found.items()],
         [

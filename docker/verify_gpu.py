@@ -487,10 +487,11 @@ def serving_vllm() -> Iterator[Any]:
 
 
 def published_ratios() -> str:
-    """Measure document 004's three ratios, with the course's own Llama in place of Llama 2 7B.
+    """Measure the Llama page's three ratios, with the course's own Llama in place of Llama 2 7B.
 
-    The document has: one instance 10.6 tokens/s, two 15.5; one request at a time 10.6, eight in a
-    batch 66.5; vLLM with eight 363.
+    The Llama page is one of the source documents that `lectures/00__start` lists. It has, in tokens
+    per second: one instance 10.6, two instances 15.5; one request at a time 10.6, eight in a batch
+    66.5; vLLM with eight requests 363.
     """
     from workbook.measure import generation
 
@@ -672,7 +673,7 @@ def rows() -> list[Row]:
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
         Row("Hugging Face language model on CUDA", hugging_face),
         Row("vLLM on a GPU", vllm),
-        Row("document 004's ratios", published_ratios),
+        Row("the Llama page's ratios", published_ratios),
     ]
     found += [
         Row(f"lecture {source.parent.parent.name}/{source.parent.name}", lecture(source))
