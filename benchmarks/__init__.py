@@ -34,7 +34,7 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "cnn": cnn.measure,
     "batching": http.batching,
     "fastapi": http.fastapi,
-    "peers": http.others,
+    "peers": http.compare_peers,
     "llm": llm.measure,
     "endurance": endurance.measure,
 }

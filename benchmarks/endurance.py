@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
     at: float
     done: int
-    held: held.Held
+    held: held.Resources
 
 
 @dataclasses.dataclass
@@ -165,7 +165,7 @@ def _sampled(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
         yield Sample(done, done, watched.now())
 
 
-# -- what is said of it ----------------------------------------------------------------------------
+# -- the section of the report --------------------------------------------------------------------
 
 
 def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> Section:

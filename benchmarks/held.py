@@ -17,8 +17,8 @@ _PAGES = re.compile(r"^(Anonymous|Pss|Pss_Anon): +(\d+) kB$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Held:
-    """What is held at one moment. Memory in MiB.
+class Resources:
+    """The resources that processes use at one moment. Memory in MiB.
 
     Attributes:
         anonymous: the server's pages that stand in no file: heaps and stacks. A copy of a fork
@@ -47,7 +47,7 @@ class Held:
     files: float
 
 
-#: The columns of a table: a field of `Held`, its title, and whether it is memory.
+#: The columns of a table: a field of `Resources`, its title, and whether it is memory.
 COLUMNS = {
     "anonymous": ("server: anonymous MiB", True),
     "mapped": ("server: mapped MiB", True),
@@ -80,7 +80,7 @@ class Watched:
         """The processes that the server has started and that still run."""
         return list(self._server.children(recursive=True))
 
-    def now(self) -> Held:
+    def now(self) -> Resources:
         """What is held now."""
         theirs = []
         for process in self.processes():
@@ -88,7 +88,7 @@ class Watched:
                 theirs.append(_held(process))
         anonymous, mapped, descriptors, threads = _held(self._server)
         regions = self.regions()
-        return Held(
+        return Resources(
             anonymous,
             mapped,
             descriptors,

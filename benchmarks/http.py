@@ -126,7 +126,7 @@ def fastapi(settings: Settings) -> Section:
     )
 
 
-def others(settings: Settings) -> Section:
+def compare_peers(settings: Settings) -> Section:
     """Compare the server with MLServer, BentoML and LitServe in turn; their own batching is on."""
     rows: list[tuple[str, ...]] = []
     goals = []

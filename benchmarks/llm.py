@@ -77,7 +77,7 @@ WAYS = {
 }
 
 
-class Found(NamedTuple):
+class Measurements(NamedTuple):
     """The measurements of one way: answers of one length, of mixed lengths, and streamed."""
 
     equal: pd.DataFrame
@@ -98,13 +98,13 @@ def measure(settings: Settings) -> Section:
     """
     if importlib.util.find_spec("vllm") is None:
         raise WorkbookError("vLLM is not installed.", todo="Run `make vllm`, then this again.")
-    found: dict[str, Found] = {}
+    found: dict[str, Measurements] = {}
     for _, group in itertools.groupby(WAYS.items(), lambda item: (item[1].model, item[1].config)):
         ways = dict(group)
         with _served(next(iter(ways.values()))) as server:
             for key, way in ways.items():
                 settings.say(f"llm: {way.title}")
-                found[key] = _measured(server, way)
+                found[key] = _measure_way(server, way)
     for key, some in found.items():
         # A way that was measured with fewer tables is compared in these.
         for table, alone in zip(some.tables, found["one"].tables, strict=False):
@@ -156,11 +156,11 @@ def measure(settings: Settings) -> Section:
     )
 
 
-def _reason(found: dict[str, Found]) -> str:
+def _reason(measured: dict[str, Measurements]) -> str:
     """Explain the figures: what a step costs, and how many of its rows make a useful token."""
 
     def step(key: str, rows: int) -> str:
-        return f"{1000 * rows / generation.tokens_per_second(found[key].equal):.1f} ms"
+        return f"{1000 * rows / generation.tokens_per_second(measured[key].equal):.1f} ms"
 
     static, continuous = generation.rows_at_work(MIXED, CLIENTS)
     return (
@@ -172,7 +172,7 @@ def _reason(found: dict[str, Found]) -> str:
     )
 
 
-def _measured(server: Triton, way: Way) -> Found:
+def _measure_way(server: Triton, way: Way) -> Measurements:
     clients = way.clients
 
     def load(lengths: list[int], stream: bool = False) -> pd.DataFrame:
@@ -189,7 +189,7 @@ def _measured(server: Triton, way: Way) -> Found:
     load([4] * CLIENTS)  # warm
     equal = load([EQUAL] * CLIENTS)
     mixed = load(MIXED) if clients > 1 else None
-    return Found(equal, mixed, load([EQUAL] * CLIENTS, True) if way.streams else None)
+    return Measurements(equal, mixed, load([EQUAL] * CLIENTS, True) if way.streams else None)
 
 
 def _texts(table: pd.DataFrame) -> list[str]:
@@ -197,13 +197,13 @@ def _texts(table: pd.DataFrame) -> list[str]:
     return [text.rstrip("\ufffd") for text in table["text"]]
 
 
-def _row(way: Way, found: Found) -> tuple[str, ...]:
-    rates = [f"{generation.tokens_per_second(table):.0f}" for table in found.tables]
+def _row(way: Way, measured: Measurements) -> tuple[str, ...]:
+    rates = [f"{generation.tokens_per_second(table):.0f}" for table in measured.tables]
     rates += ["–"] * (2 - len(rates))
-    table = found.equal if found.gaps is None else found.gaps
+    table = measured.equal if measured.gaps is None else measured.gaps
     first = statistics.median(table["first"] - table["sent"]) * 1000
     gap = "–"
-    if found.gaps is not None:
+    if measured.gaps is not None:
         spans = (table["end"] - table["first"]) / (table["tokens"] - 1)
         gap = f"{statistics.median(spans) * 1000:.1f}"
     return (way.title, *rates, f"{first:.0f}", gap, way.published)

@@ -502,14 +502,14 @@ def published_ratios() -> str:
         table = generation.load(server, model, prompts, [32] * 8, clients=clients)
         return generation.tokens_per_second(table)
 
-    def alone(folder: Path) -> None:
+    def run_alone(folder: Path) -> None:
         config = folder / "config.pbtxt"
         text = re.sub("max_batch_size: 8", "max_batch_size: 1", config.read_text("utf-8"))
         config.write_text(re.sub(r"(?m)^dynamic_batching.*$", "", text), "utf-8")
 
-    with serving("llama_hf", change=alone) as server:
+    with serving("llama_hf", change=run_alone) as server:
         one = rate(server, "llama_hf", 8)
-    with serving("llama_hf", change=alone, count=2) as server:
+    with serving("llama_hf", change=run_alone, count=2) as server:
         two = rate(server, "llama_hf", 8)
     with serving("llama_hf") as server:
         batched = rate(server, "llama_hf", 8)

@@ -381,7 +381,7 @@ def submit(
     """Look your work over, and write the zip that you hand in."""
     from .assignments import submit
 
-    assignment = submit.here(name, Path.cwd())
+    assignment = submit.find_assignment(name, Path.cwd())
     submit.restore_name(assignment, confirm=_confirm)
     err.print(f"Your work: {escape(str(assignment.handout))}", soft_wrap=True)
     with _bar(f"Running {escape(assignment.release.name)}", transient=True) as progress:
@@ -407,7 +407,7 @@ def submit(
     out.print("  Hand this file in.")
     if submission.errors:
         return
-    if yours := submit.added(submission):
+    if yours := submit.added_files(submission):
         shown = ", ".join(yours[:12]) + f" and {len(yours) - 12} more" * (len(yours) > 12)
         out.print(f"  Made while you worked: {escape(shown)}.", soft_wrap=True)
         out.print("  If one of them belongs to no model, delete it and submit again.")
@@ -422,7 +422,7 @@ def _confirm(question: str) -> bool | None:
 
 @app.command()
 def doctor() -> None:
-    """Check this machine for what the course needs, and say how to install or correct what is missing."""
+    """Check this machine for what the course needs, and say what to do about each fault."""
     from .lab import doctor
 
     raise typer.Exit(doctor.report())
@@ -473,14 +473,14 @@ def _load_missing(server: Server, models: str) -> bool:
     Returns:
         Whether models are still loading.
     """
-    wanted = all_models.wanted(server, models)
-    if wanted is None:
+    chosen = all_models.select(server, models)
+    if chosen is None:
         return False
-    missing = loading.missing(server, wanted)
+    missing = loading.missing(server, chosen)
     if not missing:
         out.print("All models are ready. `workbook status` lists them.")
         return False
-    if len(missing) < len(wanted):
+    if len(missing) < len(chosen):
         out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
     with _bar("Loading models") as progress:
         task = progress.add_task("", total=len(missing))

@@ -247,5 +247,5 @@ def test_a_source_that_asks_before_it_imports_is_refused(head: str, tmp_path: Pa
     source = tmp_path / "lesson.py"
     source.write_text(head + EARLIER.replace("from workbook.lessons", "from there"), "utf-8")
     with pytest.raises(WorkbookError, match="before the import") as caught:
-        notebooks.notebook(building.hidden(notebooks.read(source)))
+        notebooks.notebook(building.hide_texts(notebooks.read(source)))
     assert "lesson.py, line" in caught.value.where

@@ -106,10 +106,10 @@ def test_a_bonus_that_is_not_begun_costs_nothing(
 
 
 def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
-    assert submit.here(None, sample.handout / "models") == sample
-    assert submit.here("a9", Path("/")) == sample
+    assert submit.find_assignment(None, sample.handout / "models") == sample
+    assert submit.find_assignment("a9", Path("/")) == sample
     with pytest.raises(WorkbookError, match="Which assignment") as caught:
-        submit.here(None, sample.home)
+        submit.find_assignment(None, sample.home)
     assert "workbook submit a9" in caught.value.todo
 
 
@@ -131,8 +131,8 @@ def test_the_copy_in_work_is_handed_in_from_anywhere(sample: Assignment, copy: A
     begin(copy, "Because.")
     (copy.handout / "models/forest/1/xgboost.json").write_text("{}")
     for folder in (sample.home, copy.home, copy.handout / "models", Path("/")):
-        assert submit.here("a9", folder) == copy
-    assert submit.here(None, copy.handout) == copy
+        assert submit.find_assignment("a9", folder) == copy
+    assert submit.find_assignment(None, copy.handout) == copy
     finished = command(sample, sample.home, "a9", "--no-run")
     assert finished.returncode == 0, finished.stderr
     assert str(copy.handout) in finished.stderr
@@ -146,22 +146,26 @@ def test_the_untouched_release_is_not_handed_in_while_there_is_work(
     sample: Assignment, copy: Assignment
 ) -> None:
     begin(copy, "Because.")
-    assert submit.here(None, sample.handout) == copy
-    assert submit.here("a9", sample.handout / "models") == copy
+    assert submit.find_assignment(None, sample.handout) == copy
+    assert submit.find_assignment("a9", sample.handout / "models") == copy
 
 
 def test_who_works_in_assignments_hands_in_from_there(sample: Assignment, copy: Assignment) -> None:
     begin(sample, "Because.")
-    assert submit.here("a9", sample.home) == sample
-    assert submit.here(None, sample.handout) == sample
+    assert submit.find_assignment("a9", sample.home) == sample
+    assert submit.find_assignment(None, sample.handout) == sample
     begin(copy, "Because of something else.")
-    assert submit.here("a9", sample.home) == copy
-    assert submit.here("a9", sample.handout) == sample
+    assert submit.find_assignment("a9", sample.home) == copy
+    assert submit.find_assignment("a9", sample.handout) == sample
 
 
 def test_a_copy_without_its_notebook_is_told(sample: Assignment, copy: Assignment) -> None:
     copy.release.unlink()
-    assert submit.here("a9", sample.home) == submit.here(None, copy.handout) == copy
+    assert (
+        submit.find_assignment("a9", sample.home)
+        == submit.find_assignment(None, copy.handout)
+        == copy
+    )
     assert found(copy) == [("error", "a9.ipynb")]
 
 

@@ -1,7 +1,7 @@
 """`workbook submit a2`: check a submission, run it once, and write the zip to hand in.
 
 The student's folder is `work/assignments/a2__forest/`, or `assignments/a2__forest/` if the student
-works there in another editor (`here`).
+works there in another editor (`find_assignment`).
 
     a2__forest.zip
         a2.ipynb                the notebook, as it is saved
@@ -87,7 +87,7 @@ class Submission:
         return self.assignment.handout / f"{self.assignment.name}.zip"
 
 
-def here(name: str | None, folder: Path) -> Assignment:
+def find_assignment(name: str | None, folder: Path) -> Assignment:
     """The assignment to hand in: the named one, or else the one in whose folder the student is.
 
     A student works in `work/assignments/`, or in another editor in `assignments/`. The folder in
@@ -95,7 +95,7 @@ def here(name: str | None, folder: Path) -> Assignment:
     if no task is begun in this notebook, but one is begun in the copy at the other place, the other
     copy is taken.
 
-        here("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
+        find_assignment("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
 
     Raises:
         WorkbookError: there is no such assignment, or none is named outside of its folder.
@@ -111,7 +111,7 @@ def here(name: str | None, folder: Path) -> Assignment:
             todo=f"Name it: workbook submit {' | '.join(a.short for a in meant) or 'a2'}.",
         )
     chosen = next(iter(inside or [copy for copy in copies if copy.handout.is_dir()] or copies))
-    begun = [copy for copy in copies if copy.name == chosen.name and _begun(copy)]
+    begun = [copy for copy in copies if copy.name == chosen.name and _is_begun(copy)]
     return begun[0] if begun and chosen not in begun else chosen
 
 
@@ -195,7 +195,7 @@ def points(submission: Submission) -> str:
     return text
 
 
-def added(submission: Submission) -> tuple[str, ...]:
+def added_files(submission: Submission) -> tuple[str, ...]:
     """The files in the zip that were not handed out, such as models that the student made, with
     their sizes: `models/forest/1/xgboost.json (31 KB)`.
 
@@ -481,7 +481,7 @@ def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
     return "bonus" in _headings(notebook, "#").get(id, "")
 
 
-def _begun(assignment: Assignment) -> bool:
+def _is_begun(assignment: Assignment) -> bool:
     """Whether the student has begun a task in the notebook."""
     try:
         notebook = cells.read(assignment.release)
@@ -522,7 +522,7 @@ def _run(
     place = done = 0
     failed: list[tuple[int, str]] = []
 
-    def begun(cell: Any, cell_index: int) -> None:
+    def on_start(cell: Any, cell_index: int) -> None:
         nonlocal place
         place = cell_index
 
@@ -543,7 +543,7 @@ def _run(
         extra_arguments=["--log-level=ERROR"],  # its warnings do not concern students
         timeout=CELL_SECONDS,
         allow_errors=True,
-        on_cell_start=begun,
+        on_cell_start=on_start,
         on_cell_executed=executed,
         resources={"metadata": {"path": str(assignment.handout)}},
     )
@@ -592,7 +592,9 @@ def _run(
         for index, message in stopped:
             if index != failed[0][0]:  # this cell is reported above
                 what = f"This cell stops before {name} is deployed, or at it: {message}"
-                yield Finding("error", places[index], what, "Correct this cell, or those before it.")
+                yield Finding(
+                    "error", places[index], what, "Correct this cell, or those before it."
+                )
         if stopped:
             continue
         yield Finding(

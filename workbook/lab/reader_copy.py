@@ -173,7 +173,7 @@ def update(home: Path | None = None) -> Update:
     home = home or paths.root()
     try:
         copies = _Copies(home / "work")
-        with copies.alone():
+        with copies.exclusive():
             return copies.update(_originals(home))
     except OSError as error:
         raise WorkbookError(
@@ -201,7 +201,7 @@ class _Copies:
         self.notes: list[Note] = []
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Lock the folder: another update waits until the block ends."""
         with (self.state / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -41,7 +41,7 @@ ABOVE = "Run the cells above this one, from the first one on."
 
 
 @dataclass(frozen=True)
-class Made:
+class Results:
     """The result of each mistake, by its name in the notebook.
 
     Attributes:
@@ -71,7 +71,7 @@ class Made:
         return "\n".join(str(self._card(name, change)) for name, change in self.changes.items())
 
 
-def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
+def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Results:
     """Make each mistake in a copy of the model's folder, load it, and keep the refusal.
 
     Args:
@@ -101,7 +101,7 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
             refused[name] = error
         finally:
             shutil.rmtree(home, ignore_errors=True)
-    return Made(refused, tuple(loaded), changes)
+    return Results(refused, tuple(loaded), changes)
 
 
 def not_written(what: str) -> WorkbookError:

@@ -35,10 +35,10 @@ _WIDTH = 100
 Words = dict[str, dict[str, Any]]
 
 
-def hidden(source: Source) -> Source:
+def hide_texts(source: Source) -> Source:
     """The same source with only the key of each question and the condition of each claim.
 
-        node = notebook(hidden(read(path)))
+        node = notebook(hide_texts(read(path)))
 
     The first cell that imports from `workbook.lessons` has the texts. A claim keeps its texts if it
     has no id, or if its texts are not written in the call.

@@ -90,7 +90,7 @@ def ensure(*models: str) -> Server:
     )
 
 
-def wanted(server: Server, models: str) -> list[str] | None:
+def select(server: Server, models: str) -> list[str] | None:
     """The models to load for the option `--models`: "all", or names with commas between them.
 
     The answer is None for "none". It is None, too, if the control mode is not "explicit": in the

@@ -70,7 +70,7 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "There is no such model folder." if not folder.exists() else "A model is a folder.",
             where=str(folder),
-            todo=_meant(folder)
+            todo=_suggest_folder(folder)
             or "Give the model's folder: the one in which config.pbtxt and the folder 1 are.",
         )
     home = folder.resolve()
@@ -101,14 +101,14 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "The model folder has no version folder.",
             where=str(folder),
-            todo=_meant(folder)
+            todo=_suggest_folder(folder)
             or "Put the model's file into a folder named by a number, e.g. "
             f"{folder.name}/1/model.py. An ensemble has an empty one.",
         )
     return size
 
 
-def _meant(folder: Path) -> str:
+def _suggest_folder(folder: Path) -> str:
     """Advice that names the model folder that was probably meant; "" if none is near.
 
     It may be the parent of this folder, a folder inside it, or a folder of its name in models/.

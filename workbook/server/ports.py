@@ -39,7 +39,7 @@ def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
                     todo="Give each endpoint its own port.",
                 )
             if not is_free(port, address):
-                raise taken(endpoint, port)
+                raise taken_error(endpoint, port)
             chosen[endpoint] = port
     return chosen
 
@@ -66,7 +66,7 @@ def is_free(port: int, address: str) -> bool:
     return True
 
 
-def taken(endpoint: str, port: int) -> ServerError:
+def taken_error(endpoint: str, port: int) -> ServerError:
     """The error for a taken port; it names the program, and a server's repository."""
     process = holder(port)
     program, its = "another program", "that program"

@@ -81,7 +81,7 @@ def progress(server: WatchedServer) -> Progress | None:
         return Progress(why, 0, tuple(names))
     folders = sorted(server.repository.iterdir()) if server.repository.is_dir() else []
     names = [folder.name for folder in folders if model_folder.versions(folder)]
-    loaded = endings.loaded(log)
+    loaded = endings.loaded_models(log)
     return Progress(
         why, len(loaded & set(names)), tuple(name for name in names if name not in loaded)
     )

@@ -367,7 +367,7 @@ class Triton(Server):
             return explained
         for endpoint, port in self._settings.ports.items():
             if not ports.is_free(port, self._settings.address):
-                return ports.taken(endpoint, port)
+                return ports.taken_error(endpoint, port)
         lines = [line for line in log.splitlines() if _COMPLAINT.search(line)]
         complaint = lines[-1] if lines else "(no line that looks like an error)"
         return ServerError(

@@ -49,10 +49,10 @@ def keep(source: Path, node: NotebookNode, home: Path | None = None) -> Path:
     return target
 
 
-def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
+def copy_of(source: Path, home: Path | None = None) -> NotebookNode | None:
     """The executed copy of a lecture; None if there is none, or the source has changed since.
 
-        node = kept(Path("lectures/1_architecture/01__first_model/lesson.py"))
+        node = copy_of(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
     Args:
         source: the lecture's source.
@@ -85,7 +85,7 @@ def everything(
         ServerError: the server for the lectures could not start.
     """
     sources = [lecture.source for lecture in building.lectures()]
-    found = {source: kept(source, home) for source in sources}
+    found = {source: copy_of(source, home) for source in sources}
     missing = [source for source in sources if found[source] is None]
     if missing:
         with shared_server(missing) as environment:

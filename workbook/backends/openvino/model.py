@@ -174,9 +174,9 @@ class TritonPythonModel(StandIn):
         """Release the infer request and its compiled model."""
         del self._request, self._ports, self._compile
 
-    def _groups(self, taken: list[Any]) -> Iterable[list[Any]]:
+    def _groups(self, requests: list[Any]) -> Iterable[list[Any]]:
         """Group requests into batches; without padding each request is alone, as upstream."""
-        return super()._groups(taken) if self._pads else [[one] for one in taken]
+        return super()._groups(requests) if self._pads else [[request] for request in requests]
 
 
 @contextmanager
