@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from workbook.backends.backend_common import check_allowed
 from workbook.backends.base import (
     Array,
     BadModel,
@@ -42,7 +43,6 @@ from workbook.backends.base import (
     Tensor,
     other_dims,
 )
-from workbook.backends.rules import check_allowed
 
 # OpenVINO's name of an element type → Triton's. Upstream has no FP64, BF16 or STRING.
 TYPES = {
