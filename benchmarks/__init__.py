@@ -58,7 +58,7 @@ def run(
 
         run(("start", "memory"), rounds=3)
 
-    A benchmark that cannot run says why; the others go on.
+    A benchmark that cannot run says why; the others still run.
 
     Args:
         names: keys of `BENCHMARKS`.

@@ -21,13 +21,14 @@ class Resources:
     """The resources that processes use at one moment. Memory in MiB.
 
     Attributes:
-        anonymous: the server's pages that stand in no file: heaps and stacks. A copy of a fork
+        anonymous: the server's memory that belongs to no file: heaps and stacks. A copy of a fork
             server has also those that it has not written to yet; when it does, such a page is no
             longer the fork server's, and the copy has no more than before.
         mapped: its part of the pages of files and of shared memory, each divided by the number of
             processes that have it. Another program that opens the same file changes it.
         descriptors, threads: of the server.
-        processes: that the server has started: fork servers, stubs, and what stands before these.
+        processes: the number of processes that the server has started: fork servers, stubs, and the
+            `start_stub` of each stub.
         their_anonymous, their_mapped, their_descriptors, their_threads: the sums over them.
         shm: of the server's regions in /dev/shm. regions: their number.
         files: in the folders that the server and the deploys write to.

@@ -45,7 +45,7 @@ _OPTIONS = (f"--http-thread-count={CORES}",)
 class Target:
     """One endpoint under load: where, what to send, how to read the scores in its answer.
 
-    With an empty body it is asked by GET, and gives no scores.
+    With an empty body, requests use GET, and the answer has no scores.
     """
 
     name: str

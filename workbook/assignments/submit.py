@@ -584,7 +584,7 @@ def _run(
             "That may come from a task that is not begun."
             if waits and not written
             else "Restart the kernel, run all cells, and correct this one. The cells after it were "
-            "run all the same, and what is said of their checks may change.",
+            "run, too; the results of their checks may change then.",
         )
     for name in _load_again(deployed):
         deploys = re.compile(rf"models/{re.escape(name)}\b")

@@ -56,7 +56,7 @@ def hide_texts(source: Source) -> Source:
         first = next(n for n, cell in enumerate(cells) if _speaks(cell))
         if place > first:
             raise WorkbookError(
-                "A prediction or a claim stands before the import from `workbook.lessons`.",
+                "A prediction or a claim comes before the import from `workbook.lessons`.",
                 where=f"{source.path}, line {cells[first].line}",
                 todo="Import `predict` and `claim` in this cell or in one before it.",
             )

@@ -242,7 +242,7 @@ def put(copy: Path, target: Path) -> Path | None:
     """
     if target.is_symlink():
         raise RepositoryError(
-            "A link stands in the repository in this model's place.",
+            "The repository has a link in this model's place.",
             where=f"{target} → {target.resolve()}",
             todo="Remove the link first; the course does not write through links.",
         )
