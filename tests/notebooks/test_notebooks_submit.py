@@ -222,16 +222,16 @@ def test_the_student_is_asked_for_the_renamed_notebook(
 
 def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) -> None:
     passed = submit.Finding("passed", "a9.doubled", "This check passes.")
-    said = submit.points(submit.Submission(sample, findings=(passed,)))
+    sentences = submit.points(submit.Submission(sample, findings=(passed,)))
     most, doubled = sum(sample.checks.values()), sample.checks["a9.doubled"]
-    assert said.startswith(
+    assert sentences.startswith(
         f"1 of {len(sample.checks)} checks pass here; they are worth {doubled:g} of {most:g} points"
     )
     words = sum(sample.written.values())
-    assert f"for up to {words:g} of {words:g} points more" in said
+    assert f"for up to {words:g} of {words:g} points more" in sentences
     empty = submit.Finding("warning", "a9.why", submit._NOT_BEGUN)
-    said = submit.points(submit.Submission(sample, findings=(passed, empty)))
-    assert f"The {words:g} points for answers in words are lost" in said
+    sentences = submit.points(submit.Submission(sample, findings=(passed, empty)))
+    assert f"The {words:g} points for answers in words are lost" in sentences
 
 
 def test_an_answer_of_few_words_is_worth_another_look(
@@ -313,9 +313,9 @@ def test_names_that_are_not_graded_are_a_warning(sample: Assignment, done: dict[
         (models / name).parent.mkdir(exist_ok=True)
         (models / name).write_text("")
     submission = submit.check_submission(sample, run=False)
-    told = [f for f in submission.findings if "is not graded" in f.what]
-    assert {f.where for f in told} == {f"models/{name}" for name in names}
-    assert {f.level for f in told} == {"warning"}
+    warnings = [f for f in submission.findings if "is not graded" in f.what]
+    assert {f.where for f in warnings} == {f"models/{name}" for name in names}
+    assert {f.level for f in warnings} == {"warning"}
     assert submission.errors == ()
 
 

@@ -441,15 +441,15 @@ EXTERNAL = (
 )
 
 
-@pytest.mark.parametrize("said", EXTERNAL)
+@pytest.mark.parametrize("message", EXTERNAL)
 def test_other_releases_on_weights_that_are_not_there(
-    made: dict[str, bytes], tmp_path: Path, said: str
+    made: dict[str, bytes], tmp_path: Path, message: str
 ) -> None:
     folder = tmp_path / "m"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(HEADS["ort"])
     (folder / "1/model.onnx").write_bytes(made["external"])
-    error = load_error("m", said, folder)
+    error = load_error("m", message, folder)
     assert (error.rule, error.where) == ("external-data", "1/w.data"), str(error)
 
 
@@ -461,8 +461,8 @@ def test_an_engine_on_a_server_with_a_gpu(tmp_path: Path, file: str) -> None:
     (folder / "config.pbtxt").write_text(f'platform: "tensorrt_plan"\nmax_batch_size: 8\n{IO}')
     (folder / "1" / file).write_bytes(b"ftrt" + bytes(30))
     if file != "model.plan":
-        said = "unable to find '/models/m/1/model.plan' for model instance 'm'"
-        assert f"Rename {file} to model.plan" in load_error("m", said, folder).todo
+        message = "unable to find '/models/m/1/model.plan' for model instance 'm'"
+        assert f"Rename {file} to model.plan" in load_error("m", message, folder).todo
     else:
         assert (
             load_error("m", "unable to create TensorRT engine", folder).rule == "engine-elsewhere"

@@ -419,8 +419,8 @@ def test_a_remembered_server_that_is_killed_is_started_again(
             assert not server.ready("gone")
             assert run_folders.current() == record
             assert server.pid == record.process()
-            said = ". It is started again with its models.\n"
-            assert server.log_text().count(said) == turn + 1
+            line = ". It is started again with its models.\n"
+            assert server.log_text().count(line) == turn + 1
         (sentence,) = endings.sentences(server.log_text())
         assert re.fullmatch(
             r"The server has ended \(signal 9 \(SIGKILL\), 3 times, last at \d\d:\d\d:\d\d\), "

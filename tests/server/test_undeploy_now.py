@@ -43,7 +43,7 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         first = {p.pid for p in model_processes.find(server)}
         assert len(first) == 2
         assert model_processes.sentences(server) == []
-        asked = [clients.submit(square, server, "loop", -1.0) for _ in range(2)]
+        futures = [clients.submit(square, server, "loop", -1.0) for _ in range(2)]
         until(lambda: all(psutil.Process(p).status() == "running" for p in first), "both loop")
         (folder / "1" / "model.py").write_text(LOOP + "# changed\n")
         deploy(folder, server=server)
@@ -63,7 +63,7 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         assert time.monotonic() - began < 20
         until(lambda: not any(map(psutil.pid_exists, first)), "the server has reaped both")
         assert all(str(pid) in report[0] for pid in first)
-        assert all(isinstance(each.exception(timeout=20), ServerError) for each in asked)
+        assert all(isinstance(each.exception(timeout=20), ServerError) for each in futures)
         with pytest.raises(RepositoryError, match="All versions of a model end at once"):
             undeploy("loop", version=1, now=True, server=server)
 
