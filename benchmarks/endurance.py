@@ -134,7 +134,7 @@ def _loads(settings: Settings, server: Triton, watched: held.Watched, requests: 
             for ask in requests:
                 if ask.model == name and not clients.compare(ask, "grpc"):
                     raise WorkbookError(f"{name} was loaded, but its answer is another one.")
-            part.samples += _sampled(watched, number + 1, settings.loads)
+            part.samples += _sample_if_due(watched, number + 1, settings.loads)
     return part
 
 
@@ -154,12 +154,12 @@ def _deploys(
             deploy(sources / name, server=server)
             if f"successfully loaded '{name}'" not in server.log_text(before):
                 raise WorkbookError(f"{name} was deployed, but not loaded again.")
-            part.samples += _sampled(watched, number + 1, settings.deploys)
+            part.samples += _sample_if_due(watched, number + 1, settings.deploys)
     part.load = load
     return part
 
 
-def _sampled(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
+def _sample_if_due(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
     """Yield a sample if one is due."""
     if done % max(1, of // _SAMPLES) == 0 or done == of:
         yield Sample(done, done, watched.now())

@@ -86,8 +86,8 @@ class Watched:
         theirs = []
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-                theirs.append(_held(process))
-        anonymous, mapped, descriptors, threads = _held(self._server)
+                theirs.append(_count_process(process))
+        anonymous, mapped, descriptors, threads = _count_process(self._server)
         regions = self.regions()
         return Resources(
             anonymous,
@@ -117,7 +117,7 @@ class Watched:
         return sum(len(list(folder.rglob("*"))) for folder in self._folders)
 
 
-def _held(process: psutil.Process) -> tuple[float, float, int, int]:
+def _count_process(process: psutil.Process) -> tuple[float, float, int, int]:
     """Anonymous and mapped memory, descriptors and threads of a process."""
     # The kernel computes this sum itself; psutil would read and add up hundreds of mappings.
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")

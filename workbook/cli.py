@@ -132,7 +132,7 @@ def serve(
         raise
     if not detach:
         triton.stop()
-        raise ServerError("The server ended.", todo="Its last words are in the log.")
+        raise ServerError("The server ended.", todo="Look at the end of its log.")
     if still:
         raise typer.Exit(STILL_LOADING)
 

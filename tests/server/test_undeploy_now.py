@@ -64,7 +64,7 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         until(lambda: not any(map(psutil.pid_exists, first)), "the server has reaped both")
         assert all(str(pid) in report[0] for pid in first)
         assert all(isinstance(each.exception(timeout=20), ServerError) for each in futures)
-        with pytest.raises(RepositoryError, match="All versions of a model end at once"):
+        with pytest.raises(RepositoryError, match="--now ends all versions"):
             undeploy("loop", version=1, now=True, server=server)
 
 

@@ -375,7 +375,7 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
             name,
             "The name has a space or another character than ASCII letters, digits, '.', '_' "
             "and '-'. A model with this file is not graded.",
-            "Rename it, and what reads it.",
+            "Rename it, and change the name wherever it is used.",
         )
         for name in files
         if not all(map(is_plain, Path(name).parts[1:]))
@@ -601,7 +601,7 @@ def _run(
             "error",
             f"models/{name}",
             "The notebook does not deploy this model when it is run from top to bottom. It was "
-            "on your server from before; where marks are given it is not.",
+            "on your server from an earlier run; the server that gives the marks does not have it.",
             f'Write deploy("models/{name}") into the task\'s cell.',
         )
     raised = {places[index] for index, _ in failed[1:]}
@@ -610,7 +610,9 @@ def _run(
         if path.is_file() and path.stat().st_mtime_ns != former.get(path.name):
             yield from _outcome(id, path)
         elif id in raised:
-            yield Finding("warning", id, "This check could not run: what it needs is not there.")
+            yield Finding(
+                "warning", id, "This check could not run: something that it needs is missing."
+            )
 
 
 def _unload(assignment: Assignment) -> list[str]:

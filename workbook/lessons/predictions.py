@@ -114,7 +114,7 @@ def _check(key: str, options: Options | None) -> None:
     if isinstance(options, Mapping) and list(options.values()).count(None) != 1:
         raise WorkbookError(
             f"One option of {key!r} must be the right one.",
-            todo="Write None behind the right option, and a word behind each other one.",
+            todo="Give the right option None, and each other option an explanation.",
         )
 
 

@@ -99,7 +99,7 @@ def _carried(function: str, key: str, variables: Mapping[str, Any]) -> Any:
         words = decode(variables[NAME])
     except (ValueError, TypeError):
         raise WorkbookError(
-            f"The texts of this notebook cannot be read: `{NAME}` is not what it was.",
+            f"The texts of this notebook cannot be read: `{NAME}` was changed.",
             where=where,
             todo="Run the cell that imports predict and claim again. If that does not help, copy "
             f"the line `{NAME} = …` from a fresh copy of this notebook.",

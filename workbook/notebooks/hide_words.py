@@ -144,7 +144,7 @@ def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any
         named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except ValueError:
         raise WorkbookError(
-            "A question is put together when the cell runs.",
+            "The text of a question is computed when the cell runs.",
             where=where,
             todo="Write out its texts and numbers: the notebook carries them.",
         ) from None

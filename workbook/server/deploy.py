@@ -150,7 +150,7 @@ def undeploy(
     """
     if now and version is not None:
         raise RepositoryError(
-            "All versions of a model end at once.", todo="Leave out the version, or --now."
+            "--now ends all versions of a model.", todo="Leave out the version, or --now."
         )
     server = server or connect()
     model_folder.check_name(name)

@@ -14,11 +14,11 @@ from ..common.errors import ServerError
 _OPTIONS = {"HTTP": "--http-port", "gRPC": "--grpc-port", "metrics": "--metrics-port"}
 
 
-def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
-    """The ports to use: each wanted port if it is free, and a free one for each 0.
+def choose(requested: Mapping[str, int], address: str) -> dict[str, int]:
+    """The ports to use: each requested port if it is free, and a free one for each 0.
 
     Args:
-        wanted: port by endpoint: `HTTP`, `gRPC`, `metrics`.
+        requested: port by endpoint: `HTTP`, `gRPC`, `metrics`.
         address: the address to listen on.
 
     Raises:
@@ -26,7 +26,7 @@ def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
     """
     chosen: dict[str, int] = {}
     with contextlib.ExitStack() as held:
-        for endpoint, port in wanted.items():
+        for endpoint, port in requested.items():
             if not port:
                 probe = held.enter_context(socket.socket(_family(address)))
                 probe.bind((address, 0))

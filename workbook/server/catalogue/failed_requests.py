@@ -433,10 +433,10 @@ def model_exception(question: Question, parts: Parts) -> Advice:
     if question.caller:
         where = f"{model}/{where}"
     who = f"{model}, which {question.caller} calls," if question.caller else model
-    if evidence is not None and (advice := _of_a_part(error, words, who, evidence)) is not None:
+    if evidence is not None and (advice := _missing_name(error, words, who, evidence)) is not None:
         return dataclasses.replace(advice, where=where)
     if error == "TritonModelException" and (refused := _FRAMEWORK.match(words)):
-        return _passed_on(callee, evidence, refused[0], where)
+        return _framework_error(callee, evidence, refused[0], where)
     if error == "TypeError" and words.startswith("__init__(): incompatible constructor arguments"):
         taken = _TAKES.search(question.message)
         if taken:
@@ -513,7 +513,7 @@ _BLS = (
 )
 
 
-def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
+def _missing_name(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
     """The advice if a module, a name or a part of the code is missing; None for other errors."""
     missing = re.match(r"No module named '([^']+)'", words)
     if missing:
@@ -526,7 +526,9 @@ def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice |
     return not_written(evidence.model, error, words, evidence)
 
 
-def _passed_on(question: Question, evidence: Evidence | None, words: str, where: str) -> Advice:
+def _framework_error(
+    question: Question, evidence: Evidence | None, words: str, where: str
+) -> Advice:
     """The advice for the error of a framework that a Python model has passed on."""
     called = {name for _, name in _calls(evidence)} if evidence is not None else set()
     member = called.pop() if len(called) == 1 else ""
