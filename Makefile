@@ -144,7 +144,7 @@ bench-peers: setup ## the same beside MLServer, BentoML and LitServe, each in an
 gpu-stack: setup ## check docker/gpu with a real Prometheus and redis; writes docker/gpu/CHECKED.md
 	@WORKBOOK_RECORD=docker/gpu/CHECKED.md $(BIN)/pytest --numprocesses=0 tests/docker/test_gpu_stack.py
 
-doctor: ## say what this machine lacks, and how to mend it
+doctor: ## say what this machine lacks, and what to do about it
 	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/lab/doctor.py; fi
 
 image: ## build the laptop image, triton-workbook, with Docker

@@ -34,7 +34,7 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "cnn": cnn.measure,
     "batching": http.batching,
     "fastapi": http.fastapi,
-    "peers": http.others,
+    "peers": http.compare_peers,
     "llm": llm.measure,
     "endurance": endurance.measure,
 }
@@ -58,7 +58,7 @@ def run(
 
         run(("start", "memory"), rounds=3)
 
-    A benchmark that cannot run says why; the others go on.
+    A benchmark that cannot run says why; the others still run.
 
     Args:
         names: keys of `BENCHMARKS`.
@@ -109,6 +109,6 @@ def run(
     if failed:
         raise WorkbookError(
             f"Not measured: {', '.join(failed)}.",
-            todo=f"Mend what is said above, then `workbook bench {' '.join(failed)}`.",
+            todo=f"Correct what the messages above name, then `workbook bench {' '.join(failed)}`.",
         )
     return done

@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
     at: float
     done: int
-    held: held.Held
+    held: held.Resources
 
 
 @dataclasses.dataclass
@@ -129,12 +129,12 @@ def _loads(settings: Settings, server: Triton, watched: held.Watched, requests: 
         for number in range(settings.loads):
             name = SMALL[number % len(SMALL)]
             settings.say(f"endurance: load {number + 1} of {settings.loads}: {name}")
-            server.unload(name, told=settings.say)
+            server.unload(name, report=settings.say)
             server.load(name)
             for ask in requests:
                 if ask.model == name and not clients.compare(ask, "grpc"):
                     raise WorkbookError(f"{name} was loaded, but its answer is another one.")
-            part.samples += _sampled(watched, number + 1, settings.loads)
+            part.samples += _sample_if_due(watched, number + 1, settings.loads)
     return part
 
 
@@ -154,25 +154,25 @@ def _deploys(
             deploy(sources / name, server=server)
             if f"successfully loaded '{name}'" not in server.log_text(before):
                 raise WorkbookError(f"{name} was deployed, but not loaded again.")
-            part.samples += _sampled(watched, number + 1, settings.deploys)
+            part.samples += _sample_if_due(watched, number + 1, settings.deploys)
     part.load = load
     return part
 
 
-def _sampled(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
+def _sample_if_due(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
     """Yield a sample if one is due."""
     if done % max(1, of // _SAMPLES) == 0 or done == of:
         yield Sample(done, done, watched.now())
 
 
-# -- what is said of it ----------------------------------------------------------------------------
+# -- the section of the report --------------------------------------------------------------------
 
 
 def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> Section:
     failed = [(part, part.load.failed) for part in parts if part.load is not None]
     wrong = [(part, part.load.wrong) for part in parts if part.load is not None]
     examples = sorted({*left, *(error for _, errors in failed for error in errors)})[:4]
-    said = f" Of what failed or was left: {'; '.join(examples)}." if examples else ""
+    failures = f" Of what failed or was left: {'; '.join(examples)}." if examples else ""
     return Section(
         "endurance",
         "Endurance",
@@ -188,7 +188,7 @@ def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> 
         "leave beside it. Growth: a line "
         f"through the means of {BLOCKS} blocks of the part's last third, with the range in which "
         "its slope lies with a probability of 95%; only what exceeds that range is growth beyond "
-        f"noise.{said}",
+        f"noise.{failures}",
         ("", "done", *(title for title, _ in held.COLUMNS.values())),
         [row for part in parts for row in _rows(part)],
         [

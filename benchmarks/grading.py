@@ -80,7 +80,7 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
             seconds.append(outcome.seconds)
             busy.append(processor_seconds() - began)
         console.print("Grading the same class again, unchanged …")
-        again = _again(assignment, home / "turn2", inbox)
+        again = _time_command(assignment, home / "turn2", inbox)
         console.print("Grading with one worker and no sandbox …")
         bare = grade_class(assignment, home / "bare", inbox, 1, True)
         console.print(f"Simulating a class of {SIMULATED} …")
@@ -159,7 +159,7 @@ def grade_class(
             raise WorkbookError(
                 f"The solution of {assignment.name} did not get full marks as {student}.",
                 where=", ".join(c.id for c in graded.verdict.checks if c.credit < 1),
-                todo="Mend that first.",
+                todo="Correct that first.",
             )
     return outcome, list(results.values())
 
@@ -233,7 +233,7 @@ def processor_seconds() -> float:
     return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
 
 
-def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
+def _time_command(assignment: Assignment, home: Path, inbox: Path) -> float:
     """Time the command as an instructor gives it, from its start to its end, in seconds."""
     command = [
         sys.executable,

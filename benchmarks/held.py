@@ -17,17 +17,18 @@ _PAGES = re.compile(r"^(Anonymous|Pss|Pss_Anon): +(\d+) kB$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Held:
-    """What is held at one moment. Memory in MiB.
+class Resources:
+    """The resources that processes use at one moment. Memory in MiB.
 
     Attributes:
-        anonymous: the server's pages that stand in no file: heaps and stacks. A copy of a fork
+        anonymous: the server's memory that belongs to no file: heaps and stacks. A copy of a fork
             server has also those that it has not written to yet; when it does, such a page is no
             longer the fork server's, and the copy has no more than before.
         mapped: its part of the pages of files and of shared memory, each divided by the number of
             processes that have it. Another program that opens the same file changes it.
         descriptors, threads: of the server.
-        processes: that the server has started: fork servers, stubs, and what stands before these.
+        processes: the number of processes that the server has started: fork servers, stubs, and the
+            `start_stub` of each stub.
         their_anonymous, their_mapped, their_descriptors, their_threads: the sums over them.
         shm: of the server's regions in /dev/shm. regions: their number.
         files: in the folders that the server and the deploys write to.
@@ -47,7 +48,7 @@ class Held:
     files: float
 
 
-#: The columns of a table: a field of `Held`, its title, and whether it is memory.
+#: The columns of a table: a field of `Resources`, its title, and whether it is memory.
 COLUMNS = {
     "anonymous": ("server: anonymous MiB", True),
     "mapped": ("server: mapped MiB", True),
@@ -80,15 +81,15 @@ class Watched:
         """The processes that the server has started and that still run."""
         return list(self._server.children(recursive=True))
 
-    def now(self) -> Held:
+    def now(self) -> Resources:
         """What is held now."""
         theirs = []
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-                theirs.append(_held(process))
-        anonymous, mapped, descriptors, threads = _held(self._server)
+                theirs.append(_count_process(process))
+        anonymous, mapped, descriptors, threads = _count_process(self._server)
         regions = self.regions()
-        return Held(
+        return Resources(
             anonymous,
             mapped,
             descriptors,
@@ -116,7 +117,7 @@ class Watched:
         return sum(len(list(folder.rglob("*"))) for folder in self._folders)
 
 
-def _held(process: psutil.Process) -> tuple[float, float, int, int]:
+def _count_process(process: psutil.Process) -> tuple[float, float, int, int]:
     """Anonymous and mapped memory, descriptors and threads of a process."""
     # The kernel computes this sum itself; psutil would read and add up hundreds of mappings.
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ _OPTIONS = (f"--http-thread-count={CORES}",)
 class Target:
     """One endpoint under load: where, what to send, how to read the scores in its answer.
 
-    With an empty body it is asked by GET, and gives no scores.
+    With an empty body, requests use GET, and the answer has no scores.
     """
 
     name: str
@@ -126,7 +126,7 @@ def fastapi(settings: Settings) -> Section:
     )
 
 
-def others(settings: Settings) -> Section:
+def compare_peers(settings: Settings) -> Section:
     """Compare the server with MLServer, BentoML and LitServe in turn; their own batching is on."""
     rows: list[tuple[str, ...]] = []
     goals = []

@@ -26,24 +26,28 @@ from .tables import Goal, Section
 #: The zoo's Llama of 40 million random weights, in float32.
 WEIGHTS = "llama_large"
 CLIENTS = 8
-#: Tokens of each answer where all answers have the same length: document 004 measured such batches.
+#: Tokens of each answer where all answers have the same length. The Llama page, a source document
+#: (`lectures/00__start` lists them), measured such batches.
 EQUAL = 32
 PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
 #: The lengths of 48 answers: enough that the end, when fewer than eight are left, weighs little.
 MIXED = generation.mixed_lengths(48)
 #: Where the timeline goes; BENCHMARKS.md shows it.
 PICTURE = Path("lectures/images/llm_timeline.svg")
+#: The source document whose measurements the table repeats.
+LLAMA_PAGE = "[the Llama page](lectures/00__start/00__start.ipynb#The-documents-behind-the-course)"
 
 
 class Way(NamedTuple):
     """A way of serving.
 
     Attributes:
-        title: its name in the table. model: the folder of the repository that it is made from.
+        title: its name in the table.
+        model: the folder of the repository that it is made from.
         config: replaces the instances and the batching of the model's config; "" keeps them.
-        clients: how many clients ask at the same time; only many clients get mixed lengths.
-            streams: whether tokens come one by one.
-        published: what document 004 measured, with Llama 2 7B on an A10G.
+        clients: how many clients ask at the same time; only several clients get mixed lengths.
+        streams: whether tokens come one by one.
+        published: what the Llama page measured, with Llama 2 7B on an A10G.
         static: whether the clients wait for each other, so that even vLLM has static batches.
     """
 
@@ -73,7 +77,7 @@ WAYS = {
 }
 
 
-class Found(NamedTuple):
+class Measurements(NamedTuple):
     """The measurements of one way: answers of one length, of mixed lengths, and streamed."""
 
     equal: pd.DataFrame
@@ -94,13 +98,13 @@ def measure(settings: Settings) -> Section:
     """
     if importlib.util.find_spec("vllm") is None:
         raise WorkbookError("vLLM is not installed.", todo="Run `make vllm`, then this again.")
-    found: dict[str, Found] = {}
+    found: dict[str, Measurements] = {}
     for _, group in itertools.groupby(WAYS.items(), lambda item: (item[1].model, item[1].config)):
         ways = dict(group)
         with _served(next(iter(ways.values()))) as server:
             for key, way in ways.items():
                 settings.say(f"llm: {way.title}")
-                found[key] = _measured(server, way)
+                found[key] = _measure_way(server, way)
     for key, some in found.items():
         # A way that was measured with fewer tables is compared in these.
         for table, alone in zip(some.tables, found["one"].tables, strict=False):
@@ -122,8 +126,8 @@ def measure(settings: Settings) -> Section:
         f"One Llama of 40 million random weights in float32, {CLIENTS} clients, the likeliest "
         f"tokens, which all ways agree on; one round, a server for each way. Useful tokens a "
         f"second: {CLIENTS} answers of {EQUAL} tokens, and {len(MIXED)} of {min(MIXED)} to "
-        f"{max(MIXED)}. Beside them document 004: Llama 2 7B on one A10G (instances with 8 bit "
-        f"weights). {_reason(found)} Of the factor between dynamic batching and vLLM, "
+        f"{max(MIXED)}. Beside them {LLAMA_PAGE}: Llama 2 7B on one A10G (instances with 8 "
+        f"bit weights). {_reason(found)} Of the factor between dynamic batching and vLLM, "
         f"×{rates['vllm_static'] / rates['static']:.2f} is the engine (vLLM in static batches: all "
         f"{CLIENTS} clients wait for the last answer before they ask again), and "
         f"×{rates['vllm8'] / rates['vllm_static']:.2f} is continuous batching. In the timeline a "
@@ -135,7 +139,7 @@ def measure(settings: Settings) -> Section:
             "mixed, tokens/s",
             "first token, ms",
             "between tokens, ms",
-            "document 004, tokens/s",
+            "the Llama page, tokens/s",
         ),
         [_row(WAYS[key], f) for key, f in found.items()],
         [
@@ -152,11 +156,11 @@ def measure(settings: Settings) -> Section:
     )
 
 
-def _reason(found: dict[str, Found]) -> str:
+def _reason(measured: dict[str, Measurements]) -> str:
     """Explain the figures: what a step costs, and how many of its rows make a useful token."""
 
     def step(key: str, rows: int) -> str:
-        return f"{1000 * rows / generation.tokens_per_second(found[key].equal):.1f} ms"
+        return f"{1000 * rows / generation.tokens_per_second(measured[key].equal):.1f} ms"
 
     static, continuous = generation.rows_at_work(MIXED, CLIENTS)
     return (
@@ -168,7 +172,7 @@ def _reason(found: dict[str, Found]) -> str:
     )
 
 
-def _measured(server: Triton, way: Way) -> Found:
+def _measure_way(server: Triton, way: Way) -> Measurements:
     clients = way.clients
 
     def load(lengths: list[int], stream: bool = False) -> pd.DataFrame:
@@ -185,7 +189,7 @@ def _measured(server: Triton, way: Way) -> Found:
     load([4] * CLIENTS)  # warm
     equal = load([EQUAL] * CLIENTS)
     mixed = load(MIXED) if clients > 1 else None
-    return Found(equal, mixed, load([EQUAL] * CLIENTS, True) if way.streams else None)
+    return Measurements(equal, mixed, load([EQUAL] * CLIENTS, True) if way.streams else None)
 
 
 def _texts(table: pd.DataFrame) -> list[str]:
@@ -193,13 +197,13 @@ def _texts(table: pd.DataFrame) -> list[str]:
     return [text.rstrip("\ufffd") for text in table["text"]]
 
 
-def _row(way: Way, found: Found) -> tuple[str, ...]:
-    rates = [f"{generation.tokens_per_second(table):.0f}" for table in found.tables]
+def _row(way: Way, measured: Measurements) -> tuple[str, ...]:
+    rates = [f"{generation.tokens_per_second(table):.0f}" for table in measured.tables]
     rates += ["–"] * (2 - len(rates))
-    table = found.equal if found.gaps is None else found.gaps
+    table = measured.equal if measured.gaps is None else measured.gaps
     first = statistics.median(table["first"] - table["sent"]) * 1000
     gap = "–"
-    if found.gaps is not None:
+    if measured.gaps is not None:
         spans = (table["end"] - table["first"]) / (table["tokens"] - 1)
         gap = f"{statistics.median(spans) * 1000:.1f}"
     return (way.title, *rates, f"{first:.0f}", gap, way.published)

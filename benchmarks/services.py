@@ -89,7 +89,7 @@ def running(
             if process.poll() is not None or time.monotonic() > deadline:
                 words = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
                 state = "ended" if process.poll() is not None else "did not start in time"
-                raise WorkbookError(f"{name} {state}. Its last words: {words[-1]}", where=str(argv))
+                raise WorkbookError(f"{name} {state}. Its last line: {words[-1]}", where=str(argv))
             time.sleep(0.1)
         yield process
     finally:

@@ -82,7 +82,8 @@ class Section:
 
 def show(section: Section, console: Console) -> None:
     """Print a section."""
-    console.print(f"\n[bold]{section.title}[/bold]\n{section.how}\n")
+    console.print(f"\n[bold]{section.title}[/bold]")
+    console.print(f"{section.how}\n", markup=False)  # a link has square brackets
     table = Table(box=box.SIMPLE_HEAD)
     for number, name in enumerate(section.columns):
         table.add_column(name, justify="left" if number == 0 else "right")

@@ -203,11 +203,11 @@ def python_model() -> str:
 def metrics() -> str:
     with serving("square") as server:
         found = sorted(set(re.findall(r"^(nv_gpu_\w+)", server.metrics(), re.MULTILINE)))
-        said = re.findall(
+        complaints = re.findall(
             r"^[EWI]\d.*\] (.*(?:DCGM|GPU metrics).*)$", server.log_text(), re.MULTILINE
         )
     if on_gpu() and not found:
-        why = "; ".join(line.strip('"') for line in said) or "its log does not say why"
+        why = "; ".join(line.strip('"') for line in complaints) or "its log does not say why"
         raise AssertionError(f"the server shows no metric of the GPU: {why}")
     return f"{len(found)} metrics of the GPU"
 
@@ -487,10 +487,11 @@ def serving_vllm() -> Iterator[Any]:
 
 
 def published_ratios() -> str:
-    """Measure document 004's three ratios, with the course's own Llama in place of Llama 2 7B.
+    """Measure the Llama page's three ratios, with the course's own Llama in place of Llama 2 7B.
 
-    The document has: one instance 10.6 tokens/s, two 15.5; one request at a time 10.6, eight in a
-    batch 66.5; vLLM with eight 363.
+    The Llama page is one of the source documents that `lectures/00__start` lists. It has, in tokens
+    per second: one instance 10.6, two instances 15.5; one request at a time 10.6, eight in a batch
+    66.5; vLLM with eight requests 363.
     """
     from workbook.measure import generation
 
@@ -501,14 +502,14 @@ def published_ratios() -> str:
         table = generation.load(server, model, prompts, [32] * 8, clients=clients)
         return generation.tokens_per_second(table)
 
-    def alone(folder: Path) -> None:
+    def run_alone(folder: Path) -> None:
         config = folder / "config.pbtxt"
         text = re.sub("max_batch_size: 8", "max_batch_size: 1", config.read_text("utf-8"))
         config.write_text(re.sub(r"(?m)^dynamic_batching.*$", "", text), "utf-8")
 
-    with serving("llama_hf", change=alone) as server:
+    with serving("llama_hf", change=run_alone) as server:
         one = rate(server, "llama_hf", 8)
-    with serving("llama_hf", change=alone, count=2) as server:
+    with serving("llama_hf", change=run_alone, count=2) as server:
         two = rate(server, "llama_hf", 8)
     with serving("llama_hf") as server:
         batched = rate(server, "llama_hf", 8)
@@ -549,10 +550,10 @@ def lecture(source: Path) -> Callable[[], str]:
                 finally:
                     _keep(source, session.node)
         if failed:
-            told = _error(cells[failed[0]]) or "it took too long, and no later cell ran"
+            message = _error(cells[failed[0]]) or "it took too long, and no later cell ran"
             more = ", ".join(str(place + 1) for place in failed[1:])
             raise AssertionError(
-                f"cell {failed[0] + 1} of {len(cells)}: {told}"
+                f"cell {failed[0] + 1} of {len(cells)}: {message}"
                 + (f" (and after it: {more})" if more else "")
             )
         return f"{len(cells)} cells ran"
@@ -585,10 +586,10 @@ def assignment(short: str) -> Callable[[], str]:
             raise NotRun("the course without the grader: run it in an instructor's checkout")
         command = [sys.executable, "-m", "grader.cli", "try", short]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HOME)
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         if done.returncode:
-            raise AssertionError(said[-1] if said else f"exit status {done.returncode}")
-        return said[-1]
+            raise AssertionError(lines[-1] if lines else f"exit status {done.returncode}")
+        return lines[-1]
 
     return check
 
@@ -672,7 +673,7 @@ def rows() -> list[Row]:
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
         Row("Hugging Face language model on CUDA", hugging_face),
         Row("vLLM on a GPU", vllm),
-        Row("document 004's ratios", published_ratios),
+        Row("the Llama page's ratios", published_ratios),
     ]
     found += [
         Row(f"lecture {source.parent.parent.name}/{source.parent.name}", lecture(source))
@@ -816,19 +817,19 @@ def main(
         if not any(text in entry.name for entry in known):
             print(f"No row's name holds {text!r}.", file=sys.stderr)
             raise typer.Exit(2)
-    asked = [entry for entry in known if not only or any(text in entry.name for text in only)]
+    chosen = [entry for entry in known if not only or any(text in entry.name for text in only)]
     target = None if trial else output or (None if only else TABLE)
 
     def result(entry: Row) -> tuple[Row, str, str]:
         reason = missing(entry, gpu, address, trial)
-        if entry not in asked:
+        if entry not in chosen:
             return entry, "not run", reason or NOT_ASKED
         verdict, seen = ("not run", reason) if reason else run(entry, environment, limit)
         print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
         return entry, verdict, seen
 
     with ThreadPoolExecutor(jobs) as pool:  # a table that is written to a file has all rows
-        results = list(pool.map(result, asked if target is None else known))
+        results = list(pool.map(result, chosen if target is None else known))
     shown = table(results, gpu, address)
     print(shown)
     if target is not None:

@@ -269,7 +269,7 @@ class Judge:
                     probe.seed(number)
                     result = evaluate(check, lambda: probe, values, earned)
                 if result.status == "passed":
-                    self._passed[key] = models.seen(probe.asked), result
+                    self._passed[key] = models.seen(probe.model_names), result
             earned[check.id] = result
         return earned
 
@@ -306,12 +306,12 @@ class _Noting(Probe):
 
     def __init__(self, server: Triton) -> None:
         super().__init__(server)
-        self.asked: set[str] = set()
+        self.model_names: set[str] = set()
 
     def require(self, model: str) -> None:
         """Every method that is first asked for a model calls this."""
         if isinstance(model, str):
-            self.asked.add(model)
+            self.model_names.add(model)
         super().require(model)
 
 
@@ -326,9 +326,9 @@ class _Models:
             for name, path in folders.items()
         }
 
-    def seen(self, asked: Collection[str]) -> _Seen:
+    def seen(self, model_names: Collection[str]) -> _Seen:
         """The digests of the models that were asked, and of all that these name."""
-        found = _reached(asked, lambda name: self._names.get(name, set()))
+        found = _reached(model_names, lambda name: self._names.get(name, set()))
         return {name: self._digests.get(name) for name in found}
 
 
@@ -363,7 +363,7 @@ def _content(path: Path) -> bytes:
                 continue
             content = archive.read(names[name])
             if name.endswith(b".pkl"):  # each text comes after its length
-                said = [(code.name, arg) for code, arg, _ in pickletools.genops(content)]
-                content = repr(said).encode()
+                operations = [(code.name, arg) for code, arg, _ in pickletools.genops(content)]
+                content = repr(operations).encode()
             total.update(name + b"\0" + _MANGLED.sub(b"", content))
     return total.digest()

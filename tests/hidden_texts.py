@@ -57,8 +57,8 @@ def texts(check: define.Check) -> frozenset[tuple[str, str]]:
     for variant in check.variants:
         sentence = " ".join((inspect.getdoc(variant) or "").split("\n\n")[0].split())
         help = variant.__help__  # type: ignore[attr-defined]
-        said = {f"It demands: {sentence}", *safe_texts()}
-        pairs |= {(f"{define.HIDDEN_FAILED} {text}", help) for text in said}
+        sentences = {f"It demands: {sentence}", *safe_texts()}
+        pairs |= {(f"{define.HIDDEN_FAILED} {text}", help) for text in sentences}
     return frozenset(pairs)
 
 

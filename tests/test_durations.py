@@ -16,7 +16,7 @@ TODAY = datetime.date.today().isoformat()
 
 def test_no_test_failed_on_three_days_and_passed_alone() -> None:
     often = {test: days for test, (_, days) in durations.read().items() if len(days) >= 3}
-    assert not often, "Mend or rewrite these tests; then take the days out of the table."
+    assert not often, "Correct or rewrite these tests; then take the days out of the table."
 
 
 def run(mode: str, table: Path, outcome: str, seconds: float) -> dict[str, object]:

@@ -98,7 +98,7 @@ def serve(
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
             with find_server.of_record(running) as server:
-                restart_progress.wait(server, told=_say_notice)
+                restart_progress.wait(server, report=_say_notice)
                 _announce(server, "is running already")
                 still = _load_missing(server, models)
             raise typer.Exit(STILL_LOADING if still else 0)
@@ -132,7 +132,7 @@ def serve(
         raise
     if not detach:
         triton.stop()
-        raise ServerError("The server ended.", todo="Its last words are in the log.")
+        raise ServerError("The server ended.", todo="Look at the end of its log.")
     if still:
         raise typer.Exit(STILL_LOADING)
 
@@ -230,7 +230,7 @@ def undeploy(
             version=version,
             now=now,
             server=server,
-            told=lambda text: err.print(escape(text)),
+            report=lambda text: err.print(escape(text)),
         )
     out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
 
@@ -279,7 +279,7 @@ def openai(
     from .llm import openai
 
     with connect() as server:
-        openai.serve(server, address, port, told=out.print)
+        openai.serve(server, address, port, report=out.print)
 
 
 @app.command()
@@ -334,7 +334,7 @@ def build(
 
     with out.status("Building …") as shown:
         count, changed = assignments.update_all(
-            names, dry=check, told=lambda name: shown.update(f"Building {escape(name)} …")
+            names, dry=check, report=lambda name: shown.update(f"Building {escape(name)} …")
         )
     if check and changed:
         raise WorkbookError(
@@ -381,7 +381,7 @@ def submit(
     """Look your work over, and write the zip that you hand in."""
     from .assignments import submit
 
-    assignment = submit.here(name, Path.cwd())
+    assignment = submit.find_assignment(name, Path.cwd())
     submit.restore_name(assignment, confirm=_confirm)
     err.print(f"Your work: {escape(str(assignment.handout))}", soft_wrap=True)
     with _bar(f"Running {escape(assignment.release.name)}", transient=True) as progress:
@@ -389,7 +389,7 @@ def submit(
         submission = submit.check_submission(
             assignment,
             run=run,
-            told=lambda done, total: progress.update(task, completed=done, total=total),
+            report=lambda done, total: progress.update(task, completed=done, total=total),
         )
     signs = {"error": "[bold red]✗[/]", "warning": "[yellow]![/]", "passed": "[green]✓[/]"}
     for finding in submission.findings:
@@ -407,7 +407,7 @@ def submit(
     out.print("  Hand this file in.")
     if submission.errors:
         return
-    if yours := submit.added(submission):
+    if yours := submit.added_files(submission):
         shown = ", ".join(yours[:12]) + f" and {len(yours) - 12} more" * (len(yours) > 12)
         out.print(f"  Made while you worked: {escape(shown)}.", soft_wrap=True)
         out.print("  If one of them belongs to no model, delete it and submit again.")
@@ -422,7 +422,7 @@ def _confirm(question: str) -> bool | None:
 
 @app.command()
 def doctor() -> None:
-    """Check this machine for what the course needs, and say how to mend what is missing."""
+    """Check this machine for what the course needs, and say what to do about each fault."""
     from .lab import doctor
 
     raise typer.Exit(doctor.report())
@@ -473,22 +473,22 @@ def _load_missing(server: Server, models: str) -> bool:
     Returns:
         Whether models are still loading.
     """
-    wanted = all_models.wanted(server, models)
-    if wanted is None:
+    chosen = all_models.select(server, models)
+    if chosen is None:
         return False
-    missing = loading.missing(server, wanted)
+    missing = loading.missing(server, chosen)
     if not missing:
         out.print("All models are ready. `workbook status` lists them.")
         return False
-    if len(missing) < len(wanted):
+    if len(missing) < len(chosen):
         out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
     with _bar("Loading models") as progress:
         task = progress.add_task("", total=len(missing))
 
-        def told(name: str, error: WorkbookError | None) -> None:
+        def report(name: str, error: WorkbookError | None) -> None:
             progress.update(task, advance=1, description=escape(name))
 
-        errors = all_models.load_all(server, missing, told=told)
+        errors = all_models.load_all(server, missing, report=report)
     loading.check_alive(server, errors.values())
     still = [name for name, error in errors.items() if isinstance(error, StillLoading)]
     for error in errors.values():

@@ -24,9 +24,9 @@ def faults(jupyter: str, triton: str) -> list[str]:
         jupyter: an address of JupyterLab that needs no token.
         triton: the server's HTTP address, such as http://127.0.0.1:8000.
     """
-    asked = {"JupyterLab": jupyter, "The server": f"{triton.rstrip('/')}/v2/health/ready"}
+    addresses = {"JupyterLab": jupyter, "The server": f"{triton.rstrip('/')}/v2/health/ready"}
     found = []
-    for name, url in asked.items():
+    for name, url in addresses.items():
         try:
             with urllib.request.urlopen(url, timeout=_SECONDS):
                 pass

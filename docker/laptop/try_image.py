@@ -175,10 +175,10 @@ def _student(engine: Engine, volume: str, folder: Path, add: Any) -> None:
         if ready is None or ready[1] != ready[2]:
             raise Failed(f"Some models are not ready.\n{engine.log(one)}")
         add("Models ready", f"{ready[1]} of {ready[2]}; language models are built on request")
-        said = engine.inside(one, "python", "-c", GRPC).strip()
-        if said != "[[1.0, 4.0, 9.0, 16.0]]":
-            raise Failed(f"square answered {said} over gRPC.")
-        add("`square` over gRPC", f"[1, 2, 3, 4] → {said}")
+        answer = engine.inside(one, "python", "-c", GRPC).strip()
+        if answer != "[[1.0, 4.0, 9.0, 16.0]]":
+            raise Failed(f"square answered {answer} over gRPC.")
+        add("`square` over gRPC", f"[1, 2, 3, 4] → {answer}")
         add("JupyterLab in Chromium", _in_a_browser(engine, one, port, folder))
         used = engine.inside(one, "df", "--output=used,size", "-k", "/dev/shm").split()[-2:]
         add(
@@ -241,21 +241,21 @@ def _instructor(engine: Engine, add: Any) -> None:
     wait = ("sleep", "infinity")
     with engine.container(INSTRUCTOR, command=wait) as refusing:
         engine.inside(refusing, "python", "-c", HAND_IN)
-        said = _both(engine, refusing, "grader", "autograde", "a2")
-        if "allows no sandbox" not in said or "systempaths=unconfined" not in said:
-            raise Failed(f"Under Docker's own rules the grader said:\n{said}")
+        output = _both(engine, refusing, "grader", "autograde", "a2")
+        if "allows no sandbox" not in output or "systempaths=unconfined" not in output:
+            raise Failed(f"Under Docker's own rules the grader said:\n{output}")
         add("`grader autograde` under Docker's own rules", "refuses, and names the options below")
     with engine.container(INSTRUCTOR, *GRADING, command=wait) as grading:
         engine.inside(grading, "python", "-c", HAND_IN)
         began = time.monotonic()
-        said = _both(engine, grading, "grader", "autograde", "a2")
+        output = _both(engine, grading, "grader", "autograde", "a2")
         took = time.monotonic() - began
         try:
             marks = json.loads(engine.inside(grading, "python", "-c", MARKS))
         except (Failed, ValueError):
-            raise Failed(f"Nothing was graded:\n{said}") from None
+            raise Failed(f"Nothing was graded:\n{output}") from None
         if set(marks["credits"]) != {1.0}:
-            raise Failed(f"The solution of a2 got {marks['credits']}.\n{said}")
+            raise Failed(f"The solution of a2 got {marks['credits']}.\n{output}")
         level = marks["sandbox"]
         add(
             f"The same with `{' '.join(GRADING)}`",

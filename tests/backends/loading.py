@@ -17,12 +17,12 @@ from workbook.server import Triton, all_models
 
 def load_all(server: Triton, names: Collection[str]) -> dict[str, str]:
     """Load models side by side; returns the server's message for each by name ("" if it loaded)."""
-    said = dict.fromkeys(names, "")
+    messages = dict.fromkeys(names, "")
     for name, error in all_models.load_all(server, names).items():
         if not isinstance(error, LoadError):  # the server is gone
             raise error
-        said[name] = error.message
-    return said
+        messages[name] = error.message
+    return messages
 
 
 def counted(server: Triton, model: str, rows: int) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def refusals(server: Triton) -> dict[str, str]:
     names = {f"bad_{case.replace(' ', '_')}": case for case in BAD}
     for name, case in names.items():
         _write(server, name, *BAD[case][:3])
-    return {names[name]: said for name, said in load_all(server, names).items()}
+    return {names[name]: message for name, message in load_all(server, names).items()}
 
 
 def _inputs(**arrays: Array) -> list[http.InferInput]:

@@ -377,7 +377,7 @@ def refusals(server: Triton, forests: dict[str, Forest]) -> dict[str, str]:
     names = {f"bad_{case.replace(' ', '_').replace(',', '')}": case for case in BAD}
     for name, case in names.items():
         _write(server, name, forests, BAD[case][0])
-    return {names[name]: said for name, said in load_all(server, names).items()}
+    return {names[name]: message for name, message in load_all(server, names).items()}
 
 
 def _input(rows: Array) -> http.InferInput:

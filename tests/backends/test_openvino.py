@@ -282,7 +282,7 @@ def onnx_file(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def served(server: Triton, refusals: dict[str, str]) -> Triton:
-    assert {n: said for n, said in refusals.items() if said and n not in REFUSED} == {}
+    assert {n: message for n, message in refusals.items() if message and n not in REFUSED} == {}
     return server
 
 

@@ -105,7 +105,7 @@ def test_endurance_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_part_is_shown_with_each_whole_minute_and_its_growth() -> None:
     nothing = dict.fromkeys(held.COLUMNS, 7.0)
     samples = [
-        endurance.Sample(at, int(at * 600), held.Held(**{**nothing, "anonymous": 30 + at}))
+        endurance.Sample(at, int(at * 600), held.Resources(**{**nothing, "anonymous": 30 + at}))
         for at in MINUTES[MINUTES <= 3.1]
     ]
     rows = list(endurance._rows(endurance.Part("load", [*samples])))

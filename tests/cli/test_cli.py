@@ -199,9 +199,9 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     assert "mine 1 is ready on python" in deployed.stdout
     assert "double" in run("status").stdout
     assert run("undeploy", "mine").returncode == 0
-    gone = run("undeploy", "mine")
-    assert gone.returncode == 1
-    assert "to do:" in gone.stderr
+    second = run("undeploy", "mine")
+    assert second.returncode == 1
+    assert "to do:" in second.stderr
 
     sloppy = make_model(
         home / "sloppy", CONFIG.replace('"y" data_type: TYPE_FP32', SLOPPY) + WARMUP
@@ -316,10 +316,10 @@ def test_undeploy_says_which_requests_it_waits_for(run: Run, start: Start, home:
         wait_for(lambda: 'pending_request_count{model="double",version="1"} 1' in server.metrics())
         with start("undeploy", "double") as command:
             assert command.stdout is not None
-            said = command.stdout.readline()
+            first = command.stdout.readline()
             gate.touch()
             rest = command.stdout.read()
-    assert "double takes no new requests." in said + rest
+    assert "double takes no new requests." in first + rest
     assert "double is gone" in rest
     assert command.returncode == 0
     assert not (home / "model_repository" / "double").exists()
@@ -463,7 +463,7 @@ def test_undeploy_now(run: Run, home: Path) -> None:
     state = json.loads(run("status", "--json").stdout)
     body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
     with Server(state["url"]) as server, ThreadPoolExecutor() as clients:
-        asked = clients.submit(server.request, "POST", "/v2/models/double/infer", json=body)
+        request = clients.submit(server.request, "POST", "/v2/models/double/infer", json=body)
         time.sleep(1)
         server.begin_unload("double")
         (process,) = json.loads(run("status", "--json").stdout)["older_copies"]
@@ -471,7 +471,7 @@ def test_undeploy_now(run: Run, home: Path) -> None:
         ended = run("undeploy", "double", "--now")
         assert ended.returncode == 0, ended.stderr
         assert f"Ended the processes of double: {process['pid']}." in ended.stderr
-        assert asked.exception(timeout=60) is not None
+        assert request.exception(timeout=60) is not None
     assert not (home / "model_repository" / "double").exists()
 
 

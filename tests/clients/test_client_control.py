@@ -58,8 +58,8 @@ def index(protocol: Any) -> dict[str, dict[str, Any]]:
 
 def unload(protocol: Any, name: str, **options: Any) -> None:
     protocol.client.unload_model(name, **options)
-    gone = (None, "UNAVAILABLE")
-    wait_until(lambda: index(protocol).get(name, {}).get("state") in gone)
+    unloaded = (None, "UNAVAILABLE")
+    wait_until(lambda: index(protocol).get(name, {}).get("state") in unloaded)
 
 
 def square(protocol: Any, model: str = "square") -> Any:

@@ -363,22 +363,22 @@ def ask_about(protocol: Any, **options: Any) -> Any:
 
 
 def test_request_id_timeout_and_parameters_reach_the_model(protocol: Any) -> None:
-    told, result = ask_about(
+    facts, result = ask_about(
         protocol,
         request_id="order-66",
         timeout=5_000_000,
         parameters={"colour": "red", "count": 3, "strict": True},
     )
-    assert told["id"] == "order-66"
-    assert told["timeout"] == 5_000_000
-    assert told["parameters"] == {"colour": "red", "count": 3, "strict": True}
+    assert facts["id"] == "order-66"
+    assert facts["timeout"] == 5_000_000
+    assert facts["parameters"] == {"colour": "red", "count": 3, "strict": True}
     answer = result.get_response()
     assert (answer["id"] if protocol.name == "http" else answer.id) == "order-66"
 
 
 def test_fractions_as_request_parameters(protocol: Any) -> None:
-    told, _ = ask_about(protocol, parameters={"share": 0.25})
-    assert told["parameters"] == {"share": 0.25}
+    facts, _ = ask_about(protocol, parameters={"share": 0.25})
+    assert facts["parameters"] == {"share": 0.25}
 
 
 def test_reserved_parameters_are_refused_by_the_client(protocol: Any) -> None:
@@ -393,12 +393,12 @@ def test_headers_and_query_parameters_reach_the_server_and_not_the_model(
         x = http.tensor("x", np.zeros(1, np.int32))
         options = {"headers": {"X-Team": "a"}, "query_params": {"trace": "no"}}
         result = client.infer("about", [x], request_id="one", **options)
-    assert b"/v2/models/about/infer?trace=no " in tap.heard
-    assert b"x-team: a\r\n" in tap.heard.lower()
-    told = json.loads(result.as_numpy("json")[0])
-    assert (told["id"], told["parameters"]) == ("one", {})
-    told, _ = ask_about(grpc, request_id="two", headers={"x-team": "a"})
-    assert (told["id"], told["parameters"]) == ("two", {})
+    assert b"/v2/models/about/infer?trace=no " in tap.traffic
+    assert b"x-team: a\r\n" in tap.traffic.lower()
+    facts = json.loads(result.as_numpy("json")[0])
+    assert (facts["id"], facts["parameters"]) == ("one", {})
+    facts, _ = ask_about(grpc, request_id="two", headers={"x-team": "a"})
+    assert (facts["id"], facts["parameters"]) == ("two", {})
 
 
 # -- compression ---------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def secured(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"cert": "missing.pem"}, "No such file"),
         ({"key": "root.pem"}, "cert and key must belong together"),
@@ -117,11 +117,11 @@ def secured(
     ],
 )
 def test_tls_files_that_cannot_be_used(
-    papers: Path, tmp_path: Path, change: dict[str, str | None], said: str
+    papers: Path, tmp_path: Path, change: dict[str, str | None], message: str
 ) -> None:
     names = {"cert": "server.pem", "key": "server.key", "root": "root.pem", **change}
     tls = {file: papers / name for file, name in names.items() if name}
-    with pytest.raises(ServerError, match=re.escape(said)):
+    with pytest.raises(ServerError, match=re.escape(message)):
         Triton(tmp_path, tls=tls).start()
 
 

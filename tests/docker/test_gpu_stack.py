@@ -349,10 +349,10 @@ def test_the_command_is_understood_by_the_real_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with running(command, log):
         until(lambda: "Started Metrics Service" in log.read_text(), "the server starts")
-    said = log.read_text()
-    assert "unable to find 'libtritoncache_redis.so' for cache" in said
-    assert re.search(r"model_control_mode\s+\| MODE_EXPLICIT", said)
-    assert str(folder) in said
+    text = log.read_text()
+    assert "unable to find 'libtritoncache_redis.so' for cache" in text
+    assert re.search(r"model_control_mode\s+\| MODE_EXPLICIT", text)
+    assert str(folder) in text
     wrong = subprocess.run(
         [*command, "--no-such-option=1"], capture_output=True, text=True, check=False, timeout=WAIT
     )
@@ -373,9 +373,9 @@ def test_a_model_without_its_backend_is_left_out_with_a_sentence(tmp_path: Path)
         failed = all_models.load_all(server, ["digits_tf", "square"])
         assert server.ready("square")
     assert set(failed) == {"digits_tf"}
-    said = str(failed["digits_tf"])
-    assert 'This server has no backend "tensorflow".' in said
-    assert "NVIDIA's containers have it up to release 25.02. Leave the model out" in said
+    message = str(failed["digits_tf"])
+    assert 'This server has no backend "tensorflow".' in message
+    assert "NVIDIA's containers have it up to release 25.02. Leave the model out" in message
 
 
 @pytest.mark.server

@@ -93,10 +93,10 @@ def test_triton_s_parts_name_each_other() -> None:
 @pytest.mark.server
 def test_the_autoscaler_s_metric_is_one_of_the_adapter_s_and_triton_has_its_sources() -> None:
     (autoscaler,) = (d for d in documents("triton.yaml") if d["kind"] == "HorizontalPodAutoscaler")
-    asked = {metric["pods"]["metric"]["name"] for metric in autoscaler["spec"]["metrics"]}
+    wanted = {metric["pods"]["metric"]["name"] for metric in autoscaler["spec"]["metrics"]}
     (adapter,) = documents("prometheus-adapter.yaml")
     rules = adapter["rules"]["custom"]
-    assert asked == {rule["name"]["as"] for rule in rules}
+    assert wanted == {rule["name"]["as"] for rule in rules}
     with Triton(models=["square"]) as server:
         families = list(text_string_to_metric_families(httpx.get(server.metrics_url).text))
         probes = [d for d in documents("triton.yaml") if d["kind"] == "Deployment"]

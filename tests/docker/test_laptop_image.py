@@ -142,12 +142,12 @@ class Started:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.said = ""
+        self.output = ""
         assert self.process.stdout is not None
-        while not (found := re.search(r"/lab\S*token=(\w+)", self.said)):
+        while not (found := re.search(r"/lab\S*token=(\w+)", self.output)):
             line = self.process.stdout.readline()
-            assert line, self.said
-            self.said += line
+            assert line, self.output
+            self.output += line
         self.token = found[1]
         status = subprocess.run(
             ["workbook", "status", "--json"],
@@ -194,7 +194,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_the_command_starts_the_course_and_ends_on_sigterm(started: Started) -> None:
-    assert re.search(r"\d+ files of the course were copied into work/", started.said)
+    assert re.search(r"\d+ files of the course were copied into work/", started.output)
     deadline = time.monotonic() + 120
     while (check := started.healthy()).returncode != 0:
         assert time.monotonic() < deadline, check.stdout + check.stderr
@@ -341,8 +341,8 @@ def test_in_a_container_the_grader_says_its_level_and_how_to_get_a_better_one(
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    said, todo = done.stdout.split("\n", 1)
-    assert said.startswith(levels), done.stdout
+    sentence, todo = done.stdout.split("\n", 1)
+    assert sentence.startswith(levels), done.stdout
     if levels == REFUSED:
         for option in ("seccomp=docker/laptop/seccomp.json", "systempaths=unconfined"):
             assert f"--security-opt {option}" in todo

@@ -32,7 +32,7 @@ _ARGUMENTS = (
 
 def _driver() -> tuple[subprocess.Popen[str], str]:
     """Start a chromedriver; returns it and its port. If its port is taken in IPv6, try another."""
-    said = ""
+    output = ""
     for _ in range(5):
         driver = subprocess.Popen(
             ["chromedriver", "--port=0"],
@@ -44,9 +44,9 @@ def _driver() -> tuple[subprocess.Popen[str], str]:
         for line in driver.stdout:
             if found := re.search(r"started successfully on port (\d+)", line):
                 return driver, found[1]
-            said += line
+            output += line
         driver.wait()
-    raise AssertionError(f"chromedriver ended before it listened: {said}")
+    raise AssertionError(f"chromedriver ended before it listened: {output}")
 
 
 class Browser:
@@ -108,15 +108,15 @@ class Browser:
     def click(self, xpath: str, *, seconds: float = 90) -> None:
         """Click an element as a user would, as soon as it is there and nothing covers it."""
         deadline, where = time.monotonic() + seconds, {"using": "xpath", "value": xpath}
-        said = "no such element"
+        error_text = "no such element"
         while True:
             for found in self._ask("POST", f"{self._session}/elements", where):
                 try:
                     self._ask("POST", f"{self._session}/element/{found[_ELEMENT]}/click", {})
                     return
                 except AssertionError as error:  # it is hidden, or being redrawn
-                    said = str(error)
-            assert time.monotonic() < deadline, f"{xpath}: {said}\n{self.text()}"
+                    error_text = str(error)
+            assert time.monotonic() < deadline, f"{xpath}: {error_text}\n{self.text()}"
             time.sleep(0.2)
 
     def menu(self, *names: str) -> None:

@@ -114,7 +114,7 @@ class Lab:
     home: Path
     base: str
     token: str
-    said: str
+    output: str
 
     def page(self, path: str) -> str:
         """The address that opens a file, without the files that were open before."""
@@ -138,14 +138,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    said = ""
+    output = ""
     try:
         assert process.stdout is not None
-        while not (found := re.search(r"(http://127\.0\.0\.1:\d+)/lab\S*token=(\w+)", said)):
+        while not (found := re.search(r"(http://127\.0\.0\.1:\d+)/lab\S*token=(\w+)", output)):
             line = process.stdout.readline()
-            assert line, said
-            said += line
-        yield Lab(home, found[1], found[2], said)
+            assert line, output
+            output += line
+        yield Lab(home, found[1], found[2], output)
     finally:
         process.terminate()
         process.communicate(timeout=60)
@@ -167,7 +167,7 @@ def opened(window: Browser, lab: Lab, path: str, heading: str) -> None:
 @needs_browser
 @pytest.mark.timeout(900)  # a browser on a busy machine
 def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
-    assert re.search(r"\d+ files of the course were copied into work/", lab.said)
+    assert re.search(r"\d+ files of the course were copied into work/", lab.output)
     with Browser(tmp_path / "profile") as window:
         # The page that opens is the start, and nothing but the copy is to be seen.
         opened(window, lab, "lectures/00__start/00__start.ipynb", "Triton Workbook")
@@ -230,25 +230,25 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
     source.metadata.workbook["words"] = encode(texts)
     copy = lab.home / "work/lectures/00__start/try.ipynb"
     copy.write_text(notebooks.text(source), "utf-8")
-    said = "return document.body.innerText.includes(arguments[0])"
+    shows = "return document.body.innerText.includes(arguments[0])"
     with Browser(tmp_path / "profile", size=(1280, 9000)) as window:  # all cells are in sight
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.menu("Run", "Run All Cells")
-        window.until(said, "nothing yet: answer the question above", seconds=300)
-        window.until(said, "How many executions, in your own words?")
-        window.until(said, "3 rows in one request are 3 inferences in one execution.")  # a claim
+        window.until(shows, "nothing yet: answer the question above", seconds=300)
+        window.until(shows, "How many executions, in your own words?")
+        window.until(shows, "3 rows in one request are 3 inferences in one execution.")  # a claim
 
         # A click on an option changes the earlier comparison.
         window.click("//label[.='3, one per row']")
-        window.until(said, "✓ remembered: 3, one per row")
-        window.until(said, "Not what you said.")
+        window.until(shows, "✓ remembered: 3, one per row")
+        window.until(shows, "Not what you said.")
         window.click("//label[.='1']")
-        window.until(said, "You were right.")
+        window.until(shows, "You were right.")
 
         # A task has hints, and checks the server.
-        window.until(said, "Not yet: Its executions so far had")
+        window.until(shows, "Not yet: Its executions so far had")
         window.click("//button[contains(., 'Hint 1 of 2')]")
-        window.until(said, "The cell with numbers = [1, 2, 3] sends three rows.")
+        window.until(shows, "The cell with numbers = [1, 2, 3] sends three rows.")
         assert window.run(FAINT) == []
         window.menu("Settings", "Theme", "JupyterLab Dark")
         window.until("return document.body.dataset.jpThemeLight === 'false'")
@@ -259,14 +259,14 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         window.until("return !document.querySelector('.jp-mod-dirty')")
         assert carried(json.loads(copy.read_bytes())) == texts
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
-        window.until(said, "Not yet: Its executions so far had")
+        window.until(shows, "Not yet: Its executions so far had")
         rows = {"name": "INPUT", "shape": [5, 1], "datatype": "FP32", "data": [1, 2, 3, 4, 5]}
-        url = re.search(r"HTTP\s+(\S+)", lab.said)
-        assert url, lab.said
+        url = re.search(r"HTTP\s+(\S+)", lab.output)
+        assert url, lab.output
         answer = httpx.post(f"{url[1]}/v2/models/square/infer", json={"inputs": [rows]}, timeout=60)
         assert answer.is_success, answer.text
         window.click("//button[contains(., 'Look again')]")
-        window.until(said, "✓ Done Let square compute five rows in one execution.")
+        window.until(shows, "✓ Done Let square compute five rows in one execution.")
 
 
 #: The text of the editor at a place in the page, replaced as by typing.

@@ -30,6 +30,6 @@ def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
     monkeypatch.setattr(cards, "show", show)
     monkeypatch.setattr(cards, "show_widget", lambda widget, lines, **about: things.append(widget))
-    monkeypatch.setattr(words, "_asked", {})
+    monkeypatch.setattr(words, "_questions", {})
     monkeypatch.setattr(words, "_read", {})
     return things

@@ -182,7 +182,9 @@ def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
 
 @pytest.mark.server
 def test_a_refused_request_is_explained(lab: Triton) -> None:
-    said = mistakes.asked(lab, "focus_torch", X=np.ones((1, 3, 64, 64), np.float32))
+    said = mistakes.explain_refusal(lab, "focus_torch", X=np.ones((1, 3, 64, 64), np.float32))
     assert 'no input "X"' in said
-    answered = mistakes.asked(lab, "focus_torch", INPUT__0=np.ones((1, 3, 64, 64), np.float32))
+    answered = mistakes.explain_refusal(
+        lab, "focus_torch", INPUT__0=np.ones((1, 3, 64, 64), np.float32)
+    )
     assert answered == "The server answers."

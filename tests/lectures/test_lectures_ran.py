@@ -33,7 +33,7 @@ def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = []
     for path in LECTURES:
         counts = counting.count(building.page(path), path.parent)
-        node = executed.kept(path)
+        node = executed.copy_of(path)
         machine = node.metadata.workbook.get("seconds", 0.0) if node is not None else 0.0
         minutes = counts.minutes + machine / 60
         lines.append(
@@ -53,7 +53,7 @@ def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.last
 def test_the_site_of_what_ran(tmp_path: Path) -> None:
     """Executed copies become pages, without a broken link and without this machine's paths."""
-    nodes = {path: node for path in LECTURES if (node := executed.kept(path)) is not None}
+    nodes = {path: node for path in LECTURES if (node := executed.copy_of(path)) is not None}
     for path, node in nodes.items():
         outputs = str([cell.outputs for cell in node.cells if cell.cell_type == "code"])
         for private in (f"{paths.root()}/", f"{Path.home()}/"):

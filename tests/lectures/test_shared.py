@@ -46,11 +46,11 @@ def test_braces_make_a_printed_config_whole() -> None:
 def test_each_step_is_tried_on_top_of_the_one_before(tmp_path: Path) -> None:
     server: Any = Server(tmp_path, lambda text: "KIND_CPU" in text)
     steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
-    mended = documented.mend(server, "m", PRINTED, steps)
-    assert mended.refused == [documented.PRINTED, "with braces"]
-    assert (mended.words("with braces"), mended.words("on the CPU")) == ("no such thing", "")
-    assert "✓ on the CPU: The server loads it." in str(mended)
-    assert "✗ with braces: It did not load." in str(mended)
+    corrected = documented.correct(server, "m", PRINTED, steps)
+    assert corrected.refused == [documented.PRINTED, "with braces"]
+    assert (corrected.words("with braces"), corrected.words("on the CPU")) == ("no such thing", "")
+    assert "✓ on the CPU: The server loads it." in str(corrected)
+    assert "✗ with braces: It did not load." in str(corrected)
     assert "KIND_CPU\n} ]" in (tmp_path / "m/config.pbtxt").read_text()
 
 

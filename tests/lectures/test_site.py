@@ -22,7 +22,7 @@ pytestmark = pytest.mark.server
 def test_every_link_of_the_site_leads_somewhere(tmp_path: Path) -> None:
     """The site of all lectures; a lecture that changed since its last run has no outputs."""
     nodes = {
-        lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
+        lecture.source: executed.copy_of(lecture.source) or building.page(lecture.source)
         for lecture in building.lectures()
     }
     index = site.build(nodes, tmp_path / "site")
@@ -93,7 +93,7 @@ def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) 
     source = course / "1_architecture/01__sky/lesson.py"
     executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
     nodes = {
-        lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
+        lecture.source: executed.copy_of(lecture.source) or building.page(lecture.source)
         for lecture in building.lectures()
     }
     index = site.build(nodes, tmp_path / "site")
@@ -113,11 +113,11 @@ def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) 
 
 def test_a_copy_of_an_older_source_does_not_count(course: Path, tmp_path: Path) -> None:
     source = course / "1_architecture/01__sky/lesson.py"
-    assert executed.kept(source) is None
+    assert executed.copy_of(source) is None
     executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
-    assert executed.kept(source) is not None
+    assert executed.copy_of(source) is not None
     source.write_text(LECTURE.replace("And at night?", "And at noon?"))
-    assert executed.kept(source) is None
+    assert executed.copy_of(source) is None
 
 
 def test_a_link_that_leads_nowhere_is_an_error(course: Path, tmp_path: Path) -> None:

@@ -128,15 +128,16 @@ def cancel_many(server: Triton, model: str, number: int, given: Any) -> None:
         if server.config(model).get("model_transaction_policy", {}).get("decoupled"):
             first = threading.Event()
             client.start_stream(lambda result, error: first.set())
-            asked = inputs(grpcclient, PROMPT, False, True, given)
+            tensors = inputs(grpcclient, PROMPT, False, True, given)
             for name in range(number):
-                client.async_stream_infer(model, asked, request_id=str(name))
+                client.async_stream_infer(model, tensors, request_id=str(name))
             assert first.wait(60)
             client.stop_stream(cancel_requests=True)
         else:
-            asked = inputs(grpcclient, PROMPT, True, None, given)
+            tensors = inputs(grpcclient, PROMPT, True, None, given)
             calls = [
-                client.async_infer(model, asked, lambda result, error: None) for _ in range(number)
+                client.async_infer(model, tensors, lambda result, error: None)
+                for _ in range(number)
             ]
             time.sleep(0.1)  # some are computed by then, some wait: both kinds may be cancelled
             for call in calls:

@@ -316,8 +316,8 @@ def test_a_chat_that_streams(llms: Triton, api: str) -> None:
 def test_errors(
     api: str, path: str, body: dict[str, Any], status: int, words: str, streams: bool
 ) -> None:
-    asked = {"model": "llama_stream", "stream": streams, **body}
-    answer = httpx.post(f"{api}/{path}", json=asked, timeout=60)
+    request = {"model": "llama_stream", "stream": streams, **body}
+    answer = httpx.post(f"{api}/{path}", json=request, timeout=60)
     assert answer.status_code == status
     assert words in answer.json()["error"]["message"]
 
@@ -374,8 +374,8 @@ def test_health_and_metrics_are_triton_s(api: str) -> None:
 def test_without_a_server_the_api_says_so() -> None:
     server = Server("http://localhost:9", grpc="localhost:9", metrics="http://localhost:9/metrics")
     client = TestClient(app(server), raise_server_exceptions=False)
-    asked = {"model": "llama_stream", "prompt": "x"}
-    answers = [client.post("/v1/completions", json=asked), client.get("/v1/models")]
+    request = {"model": "llama_stream", "prompt": "x"}
+    answers = [client.post("/v1/completions", json=request), client.get("/v1/models")]
     answers += [client.get("/metrics")]
     for answer in answers:
         assert answer.status_code == 503
@@ -547,15 +547,20 @@ def test_the_official_client(llms: Triton, api: str) -> None:
     openai = pytest.importorskip("openai", reason="the openai client is not installed")
     with openai.OpenAI(base_url=api, api_key="none", max_retries=0) as client:
         assert "chat_bls" in {model.id for model in client.models.list()}
-        asked = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
+        request = {
+            "model": "llama_stream",
+            "messages": QUESTION,
+            "temperature": 0,
+            "max_tokens": 16,
+        }
         text = greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
-        answer = client.chat.completions.create(**asked)
+        answer = client.chat.completions.create(**request)
         assert answer.choices[0].message.content == text
-        pieces = client.chat.completions.create(**asked, stream=True)
+        pieces = client.chat.completions.create(**request, stream=True)
         assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
         parts = [{"role": "user", "content": [{"type": "text", "text": "Coroutines"}]}]
         more = {"stream": True, "stream_options": {"include_usage": True}}
-        *pieces, last = client.chat.completions.create(**{**asked, "messages": parts}, **more)
+        *pieces, last = client.chat.completions.create(**{**request, "messages": parts}, **more)
         assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
         assert (last.choices, last.usage) == ([], answer.usage)
         done = client.completions.create(model="llama_hf", prompt=PROMPT, temperature=0)

@@ -74,15 +74,15 @@ def test_a_batch_of_unequal_prompts_and_lengths_answers_as_each_alone(
     llms: Triton, model: str
 ) -> None:
     """Eight at once, padded on the left, ended one by one."""
-    asked = [(PROMPT[: 5 + 4 * i], 3 + 5 * i) for i in range(8)]
+    requests = [(PROMPT[: 5 + 4 * i], 3 + 5 * i) for i in range(8)]
     before = batches(llms, model)
 
     def ask(prompt: str, number: int) -> list[int]:
         return over_grpc(llms, model, prompt, {**GREEDY, "max_tokens": number}).tokens
 
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda a: ask(*a), asked))
-    assert answers == [reference(prompt, number) for prompt, number in asked]
+        answers = list(pool.map(lambda a: ask(*a), requests))
+    assert answers == [reference(prompt, number) for prompt, number in requests]
     assert any(size > 1 for size in batches(llms, model) - before)
 
 
@@ -213,8 +213,8 @@ def test_a_cancelled_stream_ends_at_the_model_too(llms: Triton) -> None:
     with llms.grpc_client() as client:
         client.start_stream(lambda result, error: first.set())
         for number in range(8):
-            asked = inputs(grpcclient, PROMPT, False, True, LONG)
-            client.async_stream_infer("llama_stream", asked, request_id=str(number))
+            tensors = inputs(grpcclient, PROMPT, False, True, LONG)
+            client.async_stream_infer("llama_stream", tensors, request_id=str(number))
         assert first.wait(60)
         client.stop_stream(cancel_requests=True)
     wait_until(lambda: cancelled(llms) > before)
@@ -230,8 +230,8 @@ def test_a_cancelled_request_ends_at_the_model_too(llms: Triton, model: str) -> 
         # repeated until it meets the answer.
         while cancelled(llms) == before:
             assert time.monotonic() < deadline
-            asked = inputs(grpcclient, PROMPT, True, None, LONG)
-            call = client.async_infer(model, asked, lambda result, error: None)
+            tensors = inputs(grpcclient, PROMPT, True, None, LONG)
+            call = client.async_infer(model, tensors, lambda result, error: None)
             time.sleep(0.15)
             call.cancel()
             time.sleep(0.3)

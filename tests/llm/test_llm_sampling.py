@@ -61,9 +61,9 @@ def test_draws_follow_the_chances() -> None:
 @pytest.mark.parametrize("stops", [["bx", "abcd"], ["abcd", "bx"], ["ax", "bx", "abcd"]])
 def test_the_longest_beginning_of_a_stop_text_is_held_back(stops: list[str]) -> None:
     """Whichever stop text comes first in the list: after "ab", both letters wait."""
-    asked = sampling.Sampling()
-    asked.stop = stops
-    answer = sampling.Answer(asked, decode, eos=7, room=100)
+    parameters = sampling.Sampling()
+    parameters.stop = stops
+    answer = sampling.Answer(parameters, decode, eos=7, room=100)
     assert [answer.add(LETTERS.index(letter)) for letter in "eabcd"] == ["e", "", "", "", ""]
     assert (answer.text, answer.reason) == ("e", "stop")
 
@@ -77,9 +77,9 @@ def test_the_longest_beginning_of_a_stop_text_is_held_back(stops: list[str]) -> 
 def test_the_pieces_of_an_answer_are_the_answer(
     tokens: list[int], stops: list[str], most: int
 ) -> None:
-    asked = sampling.Sampling()
-    asked.stop, asked.max_tokens = stops, most
-    answer = sampling.Answer(asked, decode, eos=7, room=100)
+    parameters = sampling.Sampling()
+    parameters.stop, parameters.max_tokens = stops, most
+    answer = sampling.Answer(parameters, decode, eos=7, room=100)
     pieces = ""
     for token in tokens:
         pieces += answer.add(token)

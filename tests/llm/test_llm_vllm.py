@@ -463,7 +463,7 @@ def openai_api(vllm: Triton) -> Iterator[TestClient]:
         yield client
 
 
-def asked(openai_api: TestClient, path: str, **body: Any) -> dict[str, Any]:
+def post(openai_api: TestClient, path: str, **body: Any) -> dict[str, Any]:
     answer = openai_api.post(f"/v1/{path}", json={"model": "llama_vllm", "temperature": 0, **body})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -482,7 +482,7 @@ def streamed(openai_api: TestClient, path: str, **body: Any) -> list[dict[str, A
 @needs_vllm
 def test_log_probabilities_of_a_completion(openai_api: TestClient) -> None:
     body = {"prompt": PROMPT, "max_tokens": 12, "logprobs": 3}
-    choice = asked(openai_api, "completions", **body)["choices"][0]
+    choice = post(openai_api, "completions", **body)["choices"][0]
     found, text = choice["logprobs"], choice["text"]
     assert len(found["tokens"]) == 12
     assert "".join(found["tokens"]) == text
@@ -510,7 +510,7 @@ def test_log_probabilities_of_a_completion(openai_api: TestClient) -> None:
 def test_log_probabilities_of_a_chat(openai_api: TestClient, top: int | None) -> None:
     more = {} if top is None else {"top_logprobs": top}
     body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 8, "logprobs": True}
-    choice = asked(openai_api, "chat/completions", **body, **more)["choices"][0]
+    choice = post(openai_api, "chat/completions", **body, **more)["choices"][0]
     content = choice["logprobs"]["content"]
     assert "".join(entry["token"] for entry in content) == choice["message"]["content"]
     for entry in content:
@@ -520,7 +520,7 @@ def test_log_probabilities_of_a_chat(openai_api: TestClient, top: int | None) ->
         assert [t["logprob"] for t in entry["top_logprobs"]] == sorted(
             (t["logprob"] for t in entry["top_logprobs"]), reverse=True
         )
-    silent = asked(openai_api, "chat/completions", **{**body, "logprobs": False})["choices"][0]
+    silent = post(openai_api, "chat/completions", **{**body, "logprobs": False})["choices"][0]
     assert silent["logprobs"] is None
 
 
@@ -539,7 +539,7 @@ def test_an_answer_of_a_schema(openai_api: TestClient, streams: bool) -> None:
         pieces = streamed(openai_api, "chat/completions", **body)
         text = "".join(piece["delta"].get("content", "") for piece in pieces)
     else:
-        text = asked(openai_api, "chat/completions", **body)["choices"][0]["message"]["content"]
+        text = post(openai_api, "chat/completions", **body)["choices"][0]["message"]["content"]
     found = json.loads(text)
     assert found.keys() == {"short", "size"}
     assert found["size"] in ("small", "large")
@@ -549,7 +549,7 @@ def test_an_answer_of_a_schema(openai_api: TestClient, streams: bool) -> None:
 def test_an_answer_that_is_a_json_object(openai_api: TestClient) -> None:
     body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 64}
     form = {"type": "json_object"}
-    answer = asked(openai_api, "chat/completions", **body, response_format=form)["choices"][0]
+    answer = post(openai_api, "chat/completions", **body, response_format=form)["choices"][0]
     assert answer["message"]["content"].startswith("{")
     if answer["finish_reason"] == "stop":
         assert isinstance(json.loads(answer["message"]["content"]), dict)
@@ -561,7 +561,7 @@ def test_an_impossible_token_has_the_least_log_probability(openai_api: TestClien
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}
     body = {"messages": [{"role": "user", "content": "x"}], "response_format": form}
     more = {"logprobs": True, "top_logprobs": 20}
-    choice = asked(openai_api, "chat/completions", **body, **more)["choices"][0]
+    choice = post(openai_api, "chat/completions", **body, **more)["choices"][0]
     assert choice["message"]["content"] == "1"
     first = choice["logprobs"]["content"][0]["top_logprobs"]
     assert len(first) == 20
@@ -652,10 +652,10 @@ def test_a_killed_process_s_model_is_loaded_again(vllm: Triton) -> None:
 
     def seen() -> bool:  # on a busy machine the stream may have ended before its process
         engine = engine_processes(vllm)
-        said = said_of_a_kill(vllm, engine)
+        text = said_of_a_kill(vllm, engine)
         wait_until(lambda: not any(lives(process) for process in engine))
         wait_until(lambda: "text_output" in generate(vllm, **ask), 120)
-        return "The process of model 'llama_vllm' has ended: signal 9" in said
+        return "The process of model 'llama_vllm' has ended: signal 9" in text
 
     assert any(seen() for _ in range(3))
 

@@ -57,9 +57,9 @@ def test_a_tap_passes_on_and_counts_every_byte(message: bytes) -> None:
             server.join(10)
             assert got == message
             assert (tap.sent, tap.received, tap.connections) == (len(message), len(message), 1)
-            assert len(tap.heard) == min(2 * len(message), 1 << 20)
+            assert len(tap.traffic) == min(2 * len(message), 1 << 20)
             tap.reset()
-            assert (tap.sent, tap.received, tap.connections, tap.heard) == (0, 0, 0, b"")
+            assert (tap.sent, tap.received, tap.connections, tap.traffic) == (0, 0, 0, b"")
 
 
 @pytest.mark.server
@@ -70,7 +70,7 @@ def test_a_tap_counts_connections(server: Triton) -> None:
         assert tap.connections == 1
         httpx.get(f"http://{tap.address}/v2/health/live")
         assert tap.connections == 2
-        assert b"/v2/health/live" in tap.heard
+        assert b"/v2/health/live" in tap.traffic
 
 
 @pytest.mark.server

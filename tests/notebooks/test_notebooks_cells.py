@@ -189,7 +189,7 @@ def test_a_release_without_a_manifest_is_refused(release: Notebook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "cannot be read"),
         ("[]", "not a notebook"),
@@ -198,10 +198,10 @@ def test_a_release_without_a_manifest_is_refused(release: Notebook) -> None:
         ('"\\ud800"', "not a notebook"),
     ],
 )
-def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path, content: str, said: str) -> None:
+def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "a9.ipynb"
     path.write_text(content)
-    with pytest.raises(WorkbookError, match=said):
+    with pytest.raises(WorkbookError, match=message):
         cells.read(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(WorkbookError, match="cannot be read"):

@@ -106,10 +106,10 @@ def test_a_bonus_that_is_not_begun_costs_nothing(
 
 
 def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
-    assert submit.here(None, sample.handout / "models") == sample
-    assert submit.here("a9", Path("/")) == sample
+    assert submit.find_assignment(None, sample.handout / "models") == sample
+    assert submit.find_assignment("a9", Path("/")) == sample
     with pytest.raises(WorkbookError, match="Which assignment") as caught:
-        submit.here(None, sample.home)
+        submit.find_assignment(None, sample.home)
     assert "workbook submit a9" in caught.value.todo
 
 
@@ -131,8 +131,8 @@ def test_the_copy_in_work_is_handed_in_from_anywhere(sample: Assignment, copy: A
     begin(copy, "Because.")
     (copy.handout / "models/forest/1/xgboost.json").write_text("{}")
     for folder in (sample.home, copy.home, copy.handout / "models", Path("/")):
-        assert submit.here("a9", folder) == copy
-    assert submit.here(None, copy.handout) == copy
+        assert submit.find_assignment("a9", folder) == copy
+    assert submit.find_assignment(None, copy.handout) == copy
     finished = command(sample, sample.home, "a9", "--no-run")
     assert finished.returncode == 0, finished.stderr
     assert str(copy.handout) in finished.stderr
@@ -146,22 +146,26 @@ def test_the_untouched_release_is_not_handed_in_while_there_is_work(
     sample: Assignment, copy: Assignment
 ) -> None:
     begin(copy, "Because.")
-    assert submit.here(None, sample.handout) == copy
-    assert submit.here("a9", sample.handout / "models") == copy
+    assert submit.find_assignment(None, sample.handout) == copy
+    assert submit.find_assignment("a9", sample.handout / "models") == copy
 
 
 def test_who_works_in_assignments_hands_in_from_there(sample: Assignment, copy: Assignment) -> None:
     begin(sample, "Because.")
-    assert submit.here("a9", sample.home) == sample
-    assert submit.here(None, sample.handout) == sample
+    assert submit.find_assignment("a9", sample.home) == sample
+    assert submit.find_assignment(None, sample.handout) == sample
     begin(copy, "Because of something else.")
-    assert submit.here("a9", sample.home) == copy
-    assert submit.here("a9", sample.handout) == sample
+    assert submit.find_assignment("a9", sample.home) == copy
+    assert submit.find_assignment("a9", sample.handout) == sample
 
 
 def test_a_copy_without_its_notebook_is_told(sample: Assignment, copy: Assignment) -> None:
     copy.release.unlink()
-    assert submit.here("a9", sample.home) == submit.here(None, copy.handout) == copy
+    assert (
+        submit.find_assignment("a9", sample.home)
+        == submit.find_assignment(None, copy.handout)
+        == copy
+    )
     assert found(copy) == [("error", "a9.ipynb")]
 
 
@@ -218,16 +222,16 @@ def test_the_student_is_asked_for_the_renamed_notebook(
 
 def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) -> None:
     passed = submit.Finding("passed", "a9.doubled", "This check passes.")
-    said = submit.points(submit.Submission(sample, findings=(passed,)))
+    sentences = submit.points(submit.Submission(sample, findings=(passed,)))
     most, doubled = sum(sample.checks.values()), sample.checks["a9.doubled"]
-    assert said.startswith(
+    assert sentences.startswith(
         f"1 of {len(sample.checks)} checks pass here; they are worth {doubled:g} of {most:g} points"
     )
     words = sum(sample.written.values())
-    assert f"for up to {words:g} of {words:g} points more" in said
+    assert f"for up to {words:g} of {words:g} points more" in sentences
     empty = submit.Finding("warning", "a9.why", submit._NOT_BEGUN)
-    said = submit.points(submit.Submission(sample, findings=(passed, empty)))
-    assert f"The {words:g} points for answers in words are lost" in said
+    sentences = submit.points(submit.Submission(sample, findings=(passed, empty)))
+    assert f"The {words:g} points for answers in words are lost" in sentences
 
 
 def test_an_answer_of_few_words_is_worth_another_look(
@@ -309,9 +313,9 @@ def test_names_that_are_not_graded_are_a_warning(sample: Assignment, done: dict[
         (models / name).parent.mkdir(exist_ok=True)
         (models / name).write_text("")
     submission = submit.check_submission(sample, run=False)
-    told = [f for f in submission.findings if "is not graded" in f.what]
-    assert {f.where for f in told} == {f"models/{name}" for name in names}
-    assert {f.level for f in told} == {"warning"}
+    warnings = [f for f in submission.findings if "is not graded" in f.what]
+    assert {f.where for f in warnings} == {f"models/{name}" for name in names}
+    assert {f.level for f in warnings} == {"warning"}
     assert submission.errors == ()
 
 
@@ -387,7 +391,7 @@ class TestRun:
         before = sample.release.read_bytes()
         seen: list[tuple[int, int]] = []
         submission = submit.check_submission(
-            sample, told=lambda done, total: seen.append((done, total))
+            sample, report=lambda done, total: seen.append((done, total))
         )
         assert submission.findings == ()
         assert seen == [(count, 6) for count in range(1, 7)]
@@ -432,7 +436,7 @@ class TestRun:
             ("warning", "a9.double"),
             ("warning", "a9.doubled"),
         ]
-        assert "mend this one" in submission.findings[1].todo
+        assert "correct this one" in submission.findings[1].todo
         assert "could not run" in submission.findings[2].what
 
     def test_an_error_before_all_that_is_not_begun_is_an_error(

@@ -215,7 +215,7 @@ def test_every_file_is_read_and_answers_alike(
     reader = requirement.partition("==")[0]
     mine = {name: one for name, one in artefacts.items() if one.reader == reader}
     found = answers_of(requirement, READERS[release][requirement], mine, thrown_away)
-    assert {name: said for name, said in found.items() if isinstance(said, str)} == {}
+    assert {name: answer for name, answer in found.items() if isinstance(answer, str)} == {}
     for name, artefact in mine.items():
         expected = read_artefact.READERS[reader](artefact.path, artefact.inputs)
         # Sums in another order; the second version of digits_onnx computes with 11 bits (fp16).
@@ -238,7 +238,7 @@ def test_what_xgboost_writes_by_itself_is_refused_by_24_10(
         plain[ending] = Artefact(thrown_away / f"plain.{ending}", {"x": split.x_test})
     needed = READERS["24.10"]["treelite==4.3.0"]
     found = answers_of("treelite==4.3.0", needed, plain, thrown_away)
-    assert all(isinstance(said, str) for said in found.values()), found
+    assert all(isinstance(answer, str) for answer in found.values()), found
     assert "Terminate parsing due to Handler error" in found["json"]
 
 

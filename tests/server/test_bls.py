@@ -55,16 +55,16 @@ def test_instances_call_side_by_side(tmp_path: Path) -> None:
     with Triton(tmp_path, models=["m0", "caller"]) as server, ThreadPoolExecutor(24) as pool:
         before = set(processes(server))
         for turn in range(3):
-            asked = [
+            futures = [
                 pool.submit(ask, server, "caller", [turn, i, 0.5], KINDS[i % 2]) for i in range(24)
             ]
-            assert all(answer.result(timeout=60) for answer in asked)
+            assert all(answer.result(timeout=60) for answer in futures)
         counts = {record["name"]: record for record in server.statistics()}
         assert counts["caller"]["inference_count"] == counts["m0"]["inference_count"] == 72
         assert set(processes(server)) == before
 
 
-def said(server: Triton, x: float) -> float:
+def answer_of(server: Triton, x: float) -> float:
     """The caller's answer to a value for which it does not answer twice the value."""
     tensor = {"name": "x", "shape": [1], "datatype": "FP32", "data": [x]}
     answer = server.request("POST", "/v2/models/caller/infer", json={"inputs": [tensor]})
@@ -78,10 +78,10 @@ def test_a_model_loads_asks_and_unloads_another(tmp_path: Path) -> None:
         with pytest.raises(InferenceServerException, match="m0"):
             ask(server, "caller", [1.0])
         for _ in range(3):
-            assert said(server, 100) == 1.0
+            assert answer_of(server, 100) == 1.0
             assert server.ready("m0")
             assert ask(server, "caller", [1.0, 2.0])
-            said(server, 200)
+            answer_of(server, 200)
             server.wait_unloaded("m0")
             with pytest.raises(InferenceServerException, match="m0"):
                 ask(server, "caller", [1.0])

@@ -235,7 +235,7 @@ CASES: dict[str, Case] = {
     "misspelt": case("misspelt-field", OK.replace("max_batch_size", "max_batchsize"),
          at(2, "max_batchsize"), "Write max_batch_size in place"),
     "misplaced": case("misspelt-field", OK + "preferred_batch_size: [ 4 ]\n",
-         at(5, "preferred_batch_size"), "belongs into dynamic_batching"),
+         at(5, "preferred_batch_size"), "Move preferred_batch_size into dynamic_batching"),
     "enum": case("enum-value", OK.replace("TYPE_FP32", "FP32"), at(3, "input[0].data_type"),
          "Write TYPE_FP32"),
     "enum_quoted": case("quoted-enum", OK.replace("TYPE_FP32", '"TYPE_FP32"'),
@@ -320,7 +320,7 @@ CASES: dict[str, Case] = {
          'sequence_batching { state [ { input_name: "i" output_name: "o" data_type: '
          f"TYPE_FP32 dims: [ {dims} ]\n initial_state: {{ {text} }} }} ] }}\n", at(6,
          "sequence_batching.state[0].initial_state"), "the data_type and the dims of its state",
-         what=said) for name, dims, text, said in (("type", 1,
+         what=message) for name, dims, text, message in (("type", 1,
          'name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true',
          "does not match the state data type"), ("name", 1,
          "data_type: TYPE_FP32 dims: 1 zero_data: true", "'name' must be set"), ("dims", 1,
@@ -412,7 +412,7 @@ CASES: dict[str, Case] = {
          OK + 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "x" } }\n',
          at(5, "parameters"), '"true" or "false"'),
     "syntax": case("syntax-error", OK, "1/model.py, line 7: def initialize(self args):",
-         "Mend this line", files=code("def initialize(self args):", "    pass")),
+         "Correct this line", files=code("def initialize(self args):", "    pass")),
     "indent": case("syntax-error", OK, "1/model.py, line 8", "Let the line begin",
          files=code("def initialize(self, args):", "pass")),
     "class_name": case("no-model-class", OK, "1/model.py, line 3: class MyModel:", "Rename MyModel",
@@ -458,7 +458,7 @@ CASES: dict[str, Case] = {
          "lies in the model's folder as 1/w.bin",
          files={**code("def initialize(self, args):", "    open('w.bin')"), "1/w.bin": "w"}),
     "raises": case("python-exception", OK,
-         "1/model.py, line 10, in helper: raise ValueError('no weights')", "Mend 1/model.py",
+         "1/model.py, line 10, in helper: raise ValueError('no weights')", "Correct 1/model.py",
          files=code("def initialize(self, args):", "    self.helper()", "def helper(self):",
           "    raise ValueError('no weights')"),
          what="raised ValueError in initialize: no weights"),
@@ -883,16 +883,16 @@ NO_WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("said", NO_WEIGHTS)
-def test_weights_that_an_engine_does_not_find(tmp_path: Path, said: str) -> None:
-    what, todo = NO_WEIGHTS[said]
+@pytest.mark.parametrize("message", NO_WEIGHTS)
+def test_weights_that_an_engine_does_not_find(tmp_path: Path, message: str) -> None:
+    what, todo = NO_WEIGHTS[message]
     write(tmp_path / "m", 'backend: "vllm"\n', {"1/model.json": '{\n  "model": "TODO"\n}\n'})
-    error = load_error("m", f"unable to load model 'm', {said}", tmp_path / "m")
+    error = load_error("m", f"unable to load model 'm', {message}", tmp_path / "m")
     assert (error.rule, error.where) == ("engine-weights", '1/model.json, line 2: "model": "TODO"')
     assert what in error.what
     assert todo in error.todo
     (tmp_path / "m/1/checkpoint").mkdir()
-    error = load_error("m", f"unable to load model 'm', {said}", tmp_path / "m")
+    error = load_error("m", f"unable to load model 'm', {message}", tmp_path / "m")
     assert error.todo.startswith('Write "m/1/checkpoint" as "model"')
 
 
@@ -924,11 +924,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_argument_that_an_engine_refuses(tmp_path: Path, name: str) -> None:
-    line, said, what, todo = REFUSED[name]
+    line, message, what, todo = REFUSED[name]
     text = '{\n  "model": "m/1/checkpoint",\n  ' + line + "\n}\n"
     write(tmp_path / "m", 'backend: "vllm"\n', {"1/model.json": text})
-    said = f"unable to load model 'm', vLLM's engine did not start: {said}"
-    error = load_error("m", said, tmp_path / "m")
+    message = f"unable to load model 'm', vLLM's engine did not start: {message}"
+    error = load_error("m", message, tmp_path / "m")
     assert (error.rule, error.where) == ("engine-refused", f"1/model.json, line 3: {line}")
     assert (error.what, error.todo) == (f"m did not load. {what}", todo)
 
@@ -1075,7 +1075,7 @@ LATE = {
         "Write this part in place of line 3, and load the model again.",
     ),
     "raise NotImplementedError('the loop')": ("(NotImplementedError: the loop)", "line 3"),
-    "raise NameError": ("{} raised NameError.", "Mend it there and load {} again."),
+    "raise NameError": ("{} raised NameError.", "Correct it there and load {} again."),
     "raise ValueError": ("{} raised ValueError.", "To refuse one request and answer the others"),
 }
 
@@ -1153,8 +1153,8 @@ def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
         log = server.log_text()
         for name in bad:
             assert not server.ready(name)
-        said = re.findall(r'Poll failed for model directory \'misspelt\': (.*)"', log)
-        error = load_error("misspelt", said[0], tmp_path / "misspelt", log)
+        message = re.findall(r'Poll failed for model directory \'misspelt\': (.*)"', log)
+        error = load_error("misspelt", message[0], tmp_path / "misspelt", log)
         assert error.rule == "misspelt-field"
         assert "Write max_batch_size" in error.todo
 
@@ -1172,9 +1172,11 @@ UNDECLARED = {
 def test_a_container_does_not_say_which_of_dalis_tensors_is_meant(
     tmp_path: Path, config: str
 ) -> None:
-    said, todo = UNDECLARED[config]
+    message, todo = UNDECLARED[config]
     write(tmp_path / "m", *dali(config))
-    error = load_error("m", f"is at UNAVAILABLE state: Invalid argument: {said};", tmp_path / "m")
+    error = load_error(
+        "m", f"is at UNAVAILABLE state: Invalid argument: {message};", tmp_path / "m"
+    )
     assert error.rule == "pipeline-tensor"
     assert todo in error.todo
 
@@ -1265,11 +1267,11 @@ def test_no_words_and_no_folder_break_an_explanation(
     for catalogue in (*LOADS, REQUESTS, STARTS):
         for entry in catalogue:
             for words in entry.messages:
-                said = re.sub(r"\{\w+(?::(\w+))?\}", lambda m: fill[m[1] or ""], words)
+                message = re.sub(r"\{\w+(?::(\w+))?\}", lambda m: fill[m[1] or ""], words)
                 for folder in (tmp_path / "m", tmp_path / "nowhere" / "m"):
-                    assert load_error("m", said, folder, "").todo
-                assert explain(said).todo
-                answer = start_error(said)
+                    assert load_error("m", message, folder, "").todo
+                assert explain(message).todo
+                answer = start_error(message)
                 assert answer is None or answer.todo
 
 
@@ -1430,9 +1432,9 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
 
 @pytest.mark.server
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize(("rule", "model", "request_", "said"), ASKED)
+@pytest.mark.parametrize(("rule", "model", "request_", "message"), ASKED)
 def test_failed_requests(
-    loaded: Triton, protocol: str, rule: str, model: str, request_: dict[str, Any], said: str
+    loaded: Triton, protocol: str, rule: str, model: str, request_: dict[str, Any], message: str
 ) -> None:
     if rule == "model-not-ready":
         with pytest.raises(LoadError):
@@ -1452,7 +1454,7 @@ def test_failed_requests(
     error = explain(caught.value, loaded, model)
     assert isinstance(error, RequestError)
     assert error.rule == rule, str(error)
-    assert said in str(error), str(error)
+    assert message in str(error), str(error)
     assert "server:" in str(error)
     # Without a server, the message alone must be enough to find the rule.
     assert explain(caught.value).rule == rule  # type: ignore[attr-defined]
@@ -1584,22 +1586,22 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
 @pytest.mark.server
 @pytest.mark.parametrize("rule", SAID)
 def test_failed_requests_of_other_kinds(loaded: Triton, rule: str) -> None:
-    model, provoke, said = SAID[rule]
+    model, provoke, message = SAID[rule]
     error = explain(provoke(loaded), loaded, model)
     assert isinstance(error, RequestError)
     assert error.rule == rule, str(error)
-    assert said in str(error), str(error)
+    assert message in str(error), str(error)
 
 
 @pytest.mark.server
 def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
-    for body, said in (
+    for body, message in (
         (tensor(shape=None), "lacks shape"),
         (tensor(data=[1, 2, 3]), "Let shape and data agree"),
         (tensor(data=["a", 2, 3, 4]), "data cannot be read"),
         ({"input": []}, "lacks inputs"),
     ):
-        assert said in str(explain(post(loaded, "good/infer", body)))
+        assert message in str(explain(post(loaded, "good/infer", body)))
 
 
 TEXT = {"datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
@@ -1620,9 +1622,9 @@ FRONT: list[tuple[str, str, Any, dict[str, str], str]] = [
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("rule", "path", "body", "headers", "said"), FRONT)
+@pytest.mark.parametrize(("rule", "path", "body", "headers", "message"), FRONT)
 def test_requests_that_the_front_end_refuses(
-    loaded: Triton, rule: str, path: str, body: Any, headers: dict[str, str], said: str
+    loaded: Triton, rule: str, path: str, body: Any, headers: dict[str, str], message: str
 ) -> None:
     import httpx
 
@@ -1630,7 +1632,7 @@ def test_requests_that_the_front_end_refuses(
     answer = httpx.post(f"{loaded.url}/v2/models/{path}", **kind, headers=headers, timeout=10)
     error = explain(answer.json()["error"], loaded, path.partition("/")[0])
     assert error.rule == rule, str(error)  # type: ignore[attr-defined]
-    assert said in str(error), str(error)
+    assert message in str(error), str(error)
     assert error.where
     assert "See below" not in str(error)
 
@@ -1682,13 +1684,13 @@ def test_outputs_of_a_module_that_are_no_tensors(
 
 @pytest.mark.server
 def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
-    for array, kind, said in (
+    for array, kind, message in (
         (np.array([["a"]]), "BYTES", "array.astype(np.object_)"),
         (ROW, "BF16", "ml_dtypes.bfloat16"),
     ):
         with pytest.raises(InferenceServerException) as caught:
             httpclient.InferInput("x", [1, 4], kind).set_data_from_numpy(array)
-        assert said in explain(caught.value, loaded, "good").todo
+        assert message in explain(caught.value, loaded, "good").todo
 
 
 @pytest.mark.server
@@ -1929,14 +1931,14 @@ START: dict[str, tuple[list[str], str]] = {
         ["--cache-config=local,size=1048576", "--cache-config=redis,host=x"],
         "not both",
     ),
-    "bad-option": (["--host-policy=x,y=1"], "Mend the option"),
+    "bad-option": (["--host-policy=x,y=1"], "Correct the option"),
 }
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("rule", START)
 def test_servers_that_do_not_start(server: Triton, tmp_path: Path, rule: str) -> None:
-    options, said = START[rule]
+    options, message = START[rule]
     place = find()
     grpc_port = server.grpc_url.rpartition(":")[2] if rule == "port-taken" else "0"
     words = [
@@ -1961,7 +1963,7 @@ def test_servers_that_do_not_start(server: Triton, tmp_path: Path, rule: str) ->
     assert done.returncode != 0
     error = start_error((done.stdout + done.stderr).decode("utf-8", errors="replace"))
     assert isinstance(error, ServerError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 def said_at_start(options: list[str], folder: Path) -> str:
@@ -1987,14 +1989,14 @@ def test_every_option_of_the_server_with_a_wrong_value(tmp_path: Path) -> None:
     assert len(listed) > 80
     accepted: dict[str, set[str]] = {}
     for option in sorted(listed - {"help", "version", "id"}):
-        said = said_at_start([f"--{option}=foo"], tmp_path)
-        if "Bad option" not in said:
+        message = said_at_start([f"--{option}=foo"], tmp_path)
+        if "Bad option" not in message:
             continue  # a path, an address, a pattern: any text
-        error = start_error(said)
-        assert error is not None, said
+        error = start_error(message)
+        assert error is not None, message
         assert error.where == f"--{option}"
         if error.todo == "Write a whole number.":
-            assert "Invalid option value. Got foo" in said, said
+            assert "Invalid option value. Got foo" in message, message
         elif error.todo != "Write true or false.":
             form = error.todo.removeprefix("Write ").removesuffix(".")
             _, _, example = form.partition("e.g. ")
@@ -2004,8 +2006,8 @@ def test_every_option_of_the_server_with_a_wrong_value(tmp_path: Path) -> None:
         for value in values:
             if option == "rate-limit-resource":
                 continue  # it needs --rate-limit too
-            said = said_at_start([f"--{option}={value}"], tmp_path)
-            assert "Bad option" not in said, (option, value, said)
+            message = said_at_start([f"--{option}={value}"], tmp_path)
+            assert "Bad option" not in message, (option, value, message)
 
 
 def test_the_table_lists_every_entry() -> None:

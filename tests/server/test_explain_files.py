@@ -24,7 +24,7 @@ from onnx_graphs import graph
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
-from workbook.server.catalogue import formats
+from workbook.server.catalogue import file_formats
 from workbook.server.explain import load_error
 from workbook.server.model_folder import check_name
 
@@ -417,17 +417,17 @@ def test_whole_files_show_no_damage(made: dict[str, bytes], tmp_path: Path) -> N
     for name, content in made.items():
         path = tmp_path / name
         path.write_bytes(content)
-        assert formats.damage(path) is None, name
+        assert file_formats.damage(path) is None, name
         if name in wanted:
-            assert formats.by_bytes(path) == wanted[name], name
+            assert file_formats.by_bytes(path) == wanted[name], name
     for name in ("onnx", "torchscript", "json", "ubj", "lightgbm", "safetensors", "ov_xml"):
         path.write_bytes(made[name][: len(made[name]) // 2])
-        assert formats.damage(path) is not None, name
+        assert file_formats.damage(path) is not None, name
     (tmp_path / "w.xml").write_bytes(made["ov_xml"])
     (tmp_path / "w.bin").write_bytes(made["ov_bin"])
-    assert formats.damage(tmp_path / "w.bin") is None
+    assert file_formats.damage(tmp_path / "w.bin") is None
     (tmp_path / "w.bin").write_bytes(made["ov_bin"][:-1])
-    assert formats.damage(tmp_path / "w.bin") is not None
+    assert file_formats.damage(tmp_path / "w.bin") is not None
 
 
 #: The messages of other ONNX Runtime releases for a missing file of weights.
@@ -441,15 +441,15 @@ EXTERNAL = (
 )
 
 
-@pytest.mark.parametrize("said", EXTERNAL)
+@pytest.mark.parametrize("message", EXTERNAL)
 def test_other_releases_on_weights_that_are_not_there(
-    made: dict[str, bytes], tmp_path: Path, said: str
+    made: dict[str, bytes], tmp_path: Path, message: str
 ) -> None:
     folder = tmp_path / "m"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(HEADS["ort"])
     (folder / "1/model.onnx").write_bytes(made["external"])
-    error = load_error("m", said, folder)
+    error = load_error("m", message, folder)
     assert (error.rule, error.where) == ("external-data", "1/w.data"), str(error)
 
 
@@ -461,8 +461,8 @@ def test_an_engine_on_a_server_with_a_gpu(tmp_path: Path, file: str) -> None:
     (folder / "config.pbtxt").write_text(f'platform: "tensorrt_plan"\nmax_batch_size: 8\n{IO}')
     (folder / "1" / file).write_bytes(b"ftrt" + bytes(30))
     if file != "model.plan":
-        said = "unable to find '/models/m/1/model.plan' for model instance 'm'"
-        assert f"Rename {file} to model.plan" in load_error("m", said, folder).todo
+        message = "unable to find '/models/m/1/model.plan' for model instance 'm'"
+        assert f"Rename {file} to model.plan" in load_error("m", message, folder).todo
     else:
         assert (
             load_error("m", "unable to create TensorRT engine", folder).rule == "engine-elsewhere"

@@ -112,7 +112,7 @@ ANSWERS = {
 DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
-def asked(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
+def infer(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
     """The first answer of a model to a request, over a stream, as decoupled models need."""
     x = client.InferInput("x", [1], "FP32").set_data_from_numpy(np.full(1, number, np.float32))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
@@ -143,7 +143,7 @@ def test_a_stub_that_stands_still_answers_afterwards(tmp_path: Path, kind: str) 
         assert len(still) == 2
         for turn in range(3):
             numbers = [10.0 * turn + i for i in range(4)]
-            answers = [pool.submit(asked, server, name, number) for number in numbers]
+            answers = [pool.submit(infer, server, name, number) for number in numbers]
             time.sleep(0.1)
             for process in still:
                 process.suspend()
@@ -151,7 +151,7 @@ def test_a_stub_that_stands_still_answers_afterwards(tmp_path: Path, kind: str) 
             for process in still:
                 process.resume()
             assert [answer.result() for answer in answers] == numbers
-        assert asked(server, name, -1.0) == -1.0
+        assert infer(server, name, -1.0) == -1.0
 
 
 def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
     with Triton(tmp_path, models=[name]) as server, ThreadPoolExecutor(4) as pool:
         killed = stubs(server)
         server.load(other)
-        answers = [pool.submit(asked, server, name, number) for number in (1.0, 2.0)]
+        answers = [pool.submit(infer, server, name, number) for number in (1.0, 2.0)]
         time.sleep(0.1)
         for process in killed:
             process.kill()
@@ -169,7 +169,7 @@ def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
                 InferenceServerException, match=r"is not healthy|has ended, and the server"
             ):
                 answer.result(timeout=20)
-        assert asked(server, other, 3.0) == 3.0
+        assert infer(server, other, 3.0) == 3.0
 
 
 OWNER_DIED = """

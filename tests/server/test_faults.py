@@ -97,7 +97,7 @@ def test_a_machine_that_sleeps_and_wakes(served: Path) -> None:
     """Guard, server and models stop for 5 s while requests wait: all get correct answers."""
     with Triton(served, models=["m0", "m1"]) as server, ThreadPoolExecutor(12) as pool:
         for turn in range(2):
-            asked = [
+            futures = [
                 pool.submit(ask, server, f"m{i % 2}", [-0.3, 100 * turn + i], KINDS[i // 2 % 2])
                 for i in range(12)
             ]
@@ -108,7 +108,7 @@ def test_a_machine_that_sleeps_and_wakes(served: Path) -> None:
             time.sleep(5)
             for process in sleeping:
                 process.resume()
-            assert all(answer.result(timeout=60) for answer in asked)
+            assert all(answer.result(timeout=60) for answer in futures)
         assert set(processes(server)) == set(sleeping), "no process had to be started again"
         assert ask(server, "m0", [1.0])
         assert "has ended" not in server.log_text()
@@ -120,12 +120,12 @@ def test_an_interrupt_while_requests_wait(served: Path, number: signal.Signals) 
     with Triton(served, models=["m0"]) as server, ThreadPoolExecutor(6) as pool:
         running, files, run = processes(server), regions(server), server.log
         assert run is not None
-        asked = [pool.submit(ask, server, "m0", [-1.0, i], KINDS[i % 2]) for i in range(6)]
+        futures = [pool.submit(ask, server, "m0", [-1.0, i], KINDS[i % 2]) for i in range(6)]
         until(lambda: "nv_inference_pending_request_count" in server.metrics(), "they wait")
         time.sleep(0.5)
         os.kill(running[0].pid, number)
         server.wait()
-        for answer in asked:
+        for answer in futures:
             assert answer.exception(timeout=60) is not None or answer.result()
     assert files
     assert not any(file.exists() for file in files)

@@ -69,9 +69,9 @@ SERVER = "triton_python_backend_forkserver"
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     until = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < until:
+    while not (fulfilled := condition()) and time.monotonic() < until:
         time.sleep(0.05)
-    return met
+    return fulfilled
 
 
 def make(repository: Path, name: str, imports: str = "", count: int = 1) -> None:
@@ -85,8 +85,8 @@ def tell(server: Triton, name: str) -> dict[str, Any]:
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
     answer = httpx.post(f"{server.url}/v2/models/{name}/infer", json=body, timeout=60)
     answer.raise_for_status()
-    told: dict[str, Any] = json.loads(answer.json()["outputs"][0]["data"][0])
-    return told
+    facts: dict[str, Any] = json.loads(answer.json()["outputs"][0]["data"][0])
+    return facts
 
 
 def program(pid: int) -> str:
@@ -113,14 +113,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.quick
 def test_a_stub_is_a_copy_of_the_fork_server(server: Triton) -> None:
-    told = tell(server, "simple")
-    assert program(told["parent"]) == SERVER
-    command = psutil.Process(told["pid"]).cmdline()
+    facts = tell(server, "simple")
+    assert program(facts["parent"]) == SERVER
+    command = psutil.Process(facts["pid"]).cmdline()
     assert Path(command[0]).name == "triton_python_backend_stub"
     assert command[1].endswith("simple/1/model.py")
     assert command[-2:] == ["simple_0_0", "DEFAULT"]
-    assert psutil.Process(told["pid"]).name() == "triton_python_backend_stub"
-    assert not {"torch", "transformers", "onnxruntime"} & set(told["modules"])
+    assert psutil.Process(facts["pid"]).name() == "triton_python_backend_stub"
+    assert not {"torch", "transformers", "onnxruntime"} & set(facts["modules"])
 
 
 LEAVES = """import atexit
@@ -150,8 +150,8 @@ def test_a_shell_that_exports_its_prompt_changes_nothing(tmp_path: Path) -> None
     prompts = {"PS1": "(.venv) $ ", "PS2": "> ", "BASHOPTS": "checkwinsize", "SHELLOPTS": "hashall"}
     with Triton(tmp_path, environment=prompts) as server:
         server.load("simple")
-        told = tell(server, "simple")
-        assert program(told["parent"]) == SERVER
+        facts = tell(server, "simple")
+        assert program(facts["parent"]) == SERVER
 
 
 def test_a_plain_stub_sees_the_same(server: Triton) -> None:
@@ -197,16 +197,16 @@ def test_what_transformers_was_kept_from_can_be_imported(server: Triton) -> None
 
 
 def test_a_model_that_sets_variables_starts_for_itself(server: Triton) -> None:
-    told = tell(server, "setter")
-    parents = [program_or_none(process) for process in psutil.Process(told["pid"]).parents()]
+    facts = tell(server, "setter")
+    parents = [program_or_none(process) for process in psutil.Process(facts["pid"]).parents()]
     assert SERVER not in parents
     assert parents[0] == "tritonserver"
 
 
 def test_copies_draw_different_random_numbers(server: Triton) -> None:
-    told = {told["pid"]: told["random"] for told in (tell(server, "many") for _ in range(80))}
-    assert len(told) == 4
-    assert len({value for pair in told.values() for value in pair}) == 8
+    facts = {facts["pid"]: facts["random"] for facts in (tell(server, "many") for _ in range(80))}
+    assert len(facts) == 4
+    assert len({value for pair in facts.values() for value in pair}) == 8
 
 
 @pytest.mark.quick
@@ -238,9 +238,9 @@ def test_when_the_fork_server_dies_stubs_start_for_themselves(tmp_path: Path) ->
     make(tmp_path, "simple")
     with Triton(tmp_path) as server:
         server.load("simple")
-        told = tell(server, "simple")
-        os.kill(told["parent"], signal.SIGKILL)
-        assert wait_until(lambda: has_ended(told["pid"]))  # its copies end with it
+        facts = tell(server, "simple")
+        os.kill(facts["parent"], signal.SIGKILL)
+        assert wait_until(lambda: has_ended(facts["pid"]))  # its copies end with it
         with contextlib.suppress(WorkbookError):
             server.unload("simple")
         (tmp_path / "simple" / "1" / "model.py").touch()
@@ -252,9 +252,9 @@ def test_the_end_of_the_server_is_the_end_of_the_fork_servers(tmp_path: Path) ->
     make(tmp_path, "torches", imports="import torch")
     with Triton(tmp_path) as server:
         server.load("torches")
-        told = tell(server, "torches")
-        line = [process.pid for process in psutil.Process(told["pid"]).parents()[:2]]
-    for pid in (told["pid"], *line):
+        facts = tell(server, "torches")
+        line = [process.pid for process in psutil.Process(facts["pid"]).parents()[:2]]
+    for pid in (facts["pid"], *line):
         assert wait_until(lambda: has_ended(pid))  # noqa: B023
 
 

@@ -125,8 +125,8 @@ def test_another_checkouts_server_is_not_used_by_default(
         connect()
     assert in_the_way.url in caught.value.what
     assert str(ours) in caught.value.what
-    said = str(in_the_way.repository) if seen_by == "its process" else "with the models shared"
-    assert said in caught.value.what
+    text = str(in_the_way.repository) if seen_by == "its process" else "with the models shared"
+    assert text in caught.value.what
     assert "--http-port 0" in caught.value.todo
     assert f"TRITON_URL={in_the_way.url}" in caught.value.todo
     with pytest.raises(ServerError, match="does not serve this checkout"):

@@ -303,14 +303,14 @@ def test_the_same_answers_to_the_bit(pair: Pair, protocol: str) -> None:
 
 @pytest.mark.quick
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize(("model", "inputs", "outputs", "said"), REFUSED + FAILED)
+@pytest.mark.parametrize(("model", "inputs", "outputs", "message"), REFUSED + FAILED)
 def test_the_same_errors(
-    pair: Pair, protocol: str, model: str, inputs: Inputs, outputs: tuple[str, ...], said: str
+    pair: Pair, protocol: str, model: str, inputs: Inputs, outputs: tuple[str, ...], message: str
 ) -> None:
     native, plain = pair.both(lambda server: ask(server, protocol, model, inputs, outputs))
     assert isinstance(native, tuple), native
     assert native == plain
-    assert said in native[1]
+    assert message in native[1]
 
 
 def test_the_same_configs(pair: Pair) -> None:

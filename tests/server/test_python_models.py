@@ -824,12 +824,12 @@ def test_what_triton_says_by_itself_is_explained(plain: Triton, name: str) -> No
 
 @pytest.mark.parametrize("name", LEFT_TO_TRITON)
 def test_an_error_of_triton_has_its_words(plain: Triton, checked: Triton, name: str) -> None:
-    said = []
+    messages = []
     for server in (plain, checked):
         with pytest.raises(InferenceServerException) as caught:
             ask(server, "http", name)
-        said.append(str(caught.value))
-    assert said[0] == said[1]
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("name", [name for name in SLOPPY if name != "never_final"])

@@ -197,4 +197,4 @@ def test_a_config_that_polling_refuses_and_a_version_that_is_gone(tmp_path: Path
         assert status().state == "READY"
         assert status().reason.startswith("The changed config is not used: config.pbtxt, 7:9: ")
         (folder / "config.pbtxt").write_text(CONFIG)
-        until(lambda: status().reason == "", "it is mended")
+        until(lambda: status().reason == "", "it is corrected")

@@ -160,8 +160,8 @@ def test_killed_by_its_own_request(server: Triton) -> None:
     """Requests that waited behind the killing request are refused; later requests are answered."""
     for turn in range(3):
         with ThreadPoolExecutor(4) as pool:
-            asked = [pool.submit(ask, server, "m", value) for value in (0.3, -1.0, 0.0, 0.0)]
-            assert [a for a in asked if isinstance(a.exception(), InferenceServerException)]
+            futures = [pool.submit(ask, server, "m", value) for value in (0.3, -1.0, 0.0, 0.0)]
+            assert [a for a in futures if isinstance(a.exception(), InferenceServerException)]
         answers_again(server, "m")
         log = server.log_text()
         assert log.count("The process of model 'm' has ended: exit status 3. The") == turn + 1

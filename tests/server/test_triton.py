@@ -177,10 +177,10 @@ def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path)
             clients.submit(square, server, value=-1.0)
         assert wait_until(lambda: 'pending_request_count{model="square",version="1"} 1'
                           in server.metrics())  # fmt: skip
-        told: list[str] = []
+        report: list[str] = []
         with pytest.raises(ServerError, match="did not unload within 5 s") as caught:
-            server.unload("square", timeout=5.0, told=told.append)
-        (sentence,) = told
+            server.unload("square", timeout=5.0, report=report.append)
+        (sentence,) = report
         assert "square takes no new requests." in sentence
         assert "0 have ended, 1 wait in its queue" in sentence
         assert sentence in caught.value.what
@@ -419,8 +419,8 @@ def test_a_remembered_server_that_is_killed_is_started_again(
             assert not server.ready("gone")
             assert run_folders.current() == record
             assert server.pid == record.process()
-            said = ". It is started again with its models.\n"
-            assert server.log_text().count(said) == turn + 1
+            line = ". It is started again with its models.\n"
+            assert server.log_text().count(line) == turn + 1
         (sentence,) = endings.sentences(server.log_text())
         assert re.fullmatch(
             r"The server has ended \(signal 9 \(SIGKILL\), 3 times, last at \d\d:\d\d:\d\d\), "

@@ -43,7 +43,7 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         first = {p.pid for p in model_processes.find(server)}
         assert len(first) == 2
         assert model_processes.sentences(server) == []
-        asked = [clients.submit(square, server, "loop", -1.0) for _ in range(2)]
+        futures = [clients.submit(square, server, "loop", -1.0) for _ in range(2)]
         until(lambda: all(psutil.Process(p).status() == "running" for p in first), "both loop")
         (folder / "1" / "model.py").write_text(LOOP + "# changed\n")
         deploy(folder, server=server)
@@ -57,14 +57,14 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         assert not (repository / "loop").exists()
         (sentence,) = model_processes.sentences(server)
         assert sentence.startswith("loop is unloading: process ")
-        told: list[str] = []
+        report: list[str] = []
         began = time.monotonic()
-        undeploy("loop", now=True, server=server, told=told.append)
+        undeploy("loop", now=True, server=server, report=report.append)
         assert time.monotonic() - began < 20
         until(lambda: not any(map(psutil.pid_exists, first)), "the server has reaped both")
-        assert all(str(pid) in told[0] for pid in first)
-        assert all(isinstance(each.exception(timeout=20), ServerError) for each in asked)
-        with pytest.raises(RepositoryError, match="All versions of a model end at once"):
+        assert all(str(pid) in report[0] for pid in first)
+        assert all(isinstance(each.exception(timeout=20), ServerError) for each in futures)
+        with pytest.raises(RepositoryError, match="--now ends all versions"):
             undeploy("loop", version=1, now=True, server=server)
 
 
@@ -80,7 +80,7 @@ def test_a_stream_without_an_end(tmp_path: Path) -> None:
             connection.async_stream_infer("keeps", [x])
             success = 'nv_inference_exec_count{model="keeps",version="1"} 1'
             until(lambda: success in server.metrics(), "it has the request")
-            undeploy("keeps", now=True, server=server, timeout=20, told=lambda text: None)
+            undeploy("keeps", now=True, server=server, timeout=20, report=lambda text: None)
             _, error = answers.get(timeout=20)
             connection.stop_stream()
         assert "The process of model 'keeps' has ended: signal 9 (SIGKILL)." in str(error)

@@ -17,7 +17,11 @@ RAISED = (
     [
         ("odd words", "failed. The server's message: odd words", "Read the server's message:"),
         (" ", "failed. The server gives no message.", "Look at the end of the server's log:"),
-        (RAISED, "m raised ValueError: no sixty-six (1/model.py, line 7, in execute). The", "Mend"),
+        (
+            RAISED,
+            "m raised ValueError: no sixty-six (1/model.py, line 7, in execute). The",
+            "Correct",
+        ),
         (
             "unexpected inference input 'z' for model 'm'",
             'm has no input "z". The server\'s message: unexpected inference input',

@@ -157,8 +157,8 @@ def test_a_narrow_terminal_shows_the_time_and_the_whole_sentence(name: str) -> N
         console.print(progress.get_renderable())
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown.get().splitlines()]
     assert re.search(r" 0/12 [-\d]:[-\d]+:[-\d]+ ", lines[0]), lines
-    said = " ".join(line[lines[0].index(name[0], 30) :] for line in lines)
-    assert said.split() == sentences.split(), lines
+    text = " ".join(line[lines[0].index(name[0], 30) :] for line in lines)
+    assert text.split() == sentences.split(), lines
 
 
 @pytest.mark.server

@@ -218,8 +218,8 @@ def test_trtexec_is_run_and_its_error_is_told(trtexec: Path, tmp_path: Path) -> 
     plan = tmp_path / "model.plan"
     engines.build(tmp_path / "in.onnx", plan, IMAGE)
     assert plan.read_text() == "plan\n"
-    asked = (trtexec.parent / "asked").read_text().splitlines()
-    assert asked == engines.trtexec_command(tmp_path / "in.onnx", plan, IMAGE)[1:]
+    arguments = (trtexec.parent / "asked").read_text().splitlines()
+    assert arguments == engines.trtexec_command(tmp_path / "in.onnx", plan, IMAGE)[1:]
     with pytest.raises(RuntimeError, match=r"built no plan: Error\[9\]: no such operator$"):
         engines.build(tmp_path / "bad.onnx", tmp_path / "other.plan", IMAGE)
 

@@ -68,14 +68,14 @@ def test_a_model_is_ready_when_it_is_in_place_and_an_ensemble_after_its_models(
     ready: list[str] = []
     coming: list[dict[str, str]] = []
 
-    def told(model: str) -> None:
+    def record(model: str) -> None:
         assert not repository.lacking(tmp_path / model)
         assert (tmp_path / model / "1").is_dir()
         ready.append(model)
         coming.append(dict(zoo.building(tmp_path)))
 
     wanted = ["language", "language_onnx", "language_tokenizer", "language_labels", "square"]
-    assert repository.build(tmp_path, wanted, ready=told, bar=False) == wanted
+    assert repository.build(tmp_path, wanted, ready=record, bar=False) == wanted
     assert sorted(ready) == sorted(wanted)
     assert ready[-1] == "language"
     assert [len(models) for models in coming] == [4, 3, 2, 1, 0]
@@ -87,17 +87,17 @@ def test_models_are_built_behind_the_server_and_loaded_as_they_are_ready(
     monkeypatch.setenv("TRITON_REPOSITORY", str(server.repository))
     wanted = {name: repository.MODELS[name] for name in ("square", "digits_onnx")}
     monkeypatch.setattr(repository, "MODELS", wanted)
-    said: list[str] = []
+    sentences: list[str] = []
     complaints: list[Exception] = []
-    with BackgroundBuild(server, say=said.append, complain=complaints.append):
+    with BackgroundBuild(server, say=sentences.append, complain=complaints.append):
         deadline = time.monotonic() + 240
-        while not any("All models" in sentence for sentence in said):
+        while not any("All models" in sentence for sentence in sentences):
             assert not complaints
-            assert time.monotonic() < deadline, said
+            assert time.monotonic() < deadline, sentences
             time.sleep(0.05)
     assert server.ready("square")
     assert server.ready("digits_onnx")
-    assert {"square is built, and ready.", "digits_onnx is built, and ready."} < set(said)
+    assert {"square is built, and ready.", "digits_onnx is built, and ready."} < set(sentences)
 
 
 def test_the_status_tells_what_is_still_being_built(server: Triton) -> None:

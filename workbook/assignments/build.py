@@ -108,7 +108,7 @@ def _require_functions(assignment: Assignment, source: notebooks.Source) -> None
             raise WorkbookError(
                 f'The check "{cell.id}" has no function.',
                 where=f"{source.path}, line {cell.line}, id",
-                todo=f'Write it with @define("{cell.id}", …) in {name}, or mend the id.',
+                todo=f'Write it with @define("{cell.id}", …) in {name}, or correct the id.',
             )
 
 
@@ -181,11 +181,11 @@ def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -
     try:
         converter.start()
     except Exception:  # the reason is in nbgrader's log only
-        said = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
+        errors = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
         raise WorkbookError(
-            f"nbgrader could not make the student's notebook: {said[-1] if said else '?'}",
+            f"nbgrader could not make the student's notebook: {errors[-1] if errors else '?'}",
             where=str(assignment.source),
-            todo="Mend the source, then build again.",
+            todo="Correct the source, then build again.",
         ) from None
     finally:
         log.handlers[0].close()

@@ -66,7 +66,7 @@ def leaks(handout: Path) -> list[Leak]:
             print(leak)         # a2.ipynb, cell 3, line 2: a solution marker: '### BEGIN SOLUTION'
     """
     found: list[Leak] = []
-    listed = _listed(handout)
+    listed = _listed_files(handout)
     for path in files(handout):
         name = path.relative_to(handout).as_posix()
         if path.is_symlink():
@@ -86,7 +86,7 @@ def leaks(handout: Path) -> list[Leak]:
     return found
 
 
-def _listed(handout: Path) -> set[str]:
+def _listed_files(handout: Path) -> set[str]:
     """The files beside the notebook that students get: of the starter, and modules."""
     try:
         notebook = cells.read(handout / f"{handout.name.split('__')[0]}.ipynb")
@@ -109,7 +109,7 @@ def gate(handout: Path) -> None:
             f"{handout.name} cannot be released: {len(found)} finding{'s' * (len(found) > 1)}.\n"
             + "\n".join(f"  {leak}" for leak in found),
             where=f"assignments/{handout.name}",
-            todo="Mend the source in solutions/, then build again.",
+            todo="Correct the source in solutions/, then build again.",
         )
 
 

@@ -44,14 +44,14 @@ def update(assignment: Assignment, *, dry: bool = False) -> list[Path]:
 
 
 def update_all(
-    names: Collection[str] | None, *, dry: bool = False, told: Callable[[str], None]
+    names: Collection[str] | None, *, dry: bool = False, report: Callable[[str], None]
 ) -> tuple[int, list[Path]]:
     """Bring what is built from the sources of lectures and assignments up to date.
 
     Args:
         names: of assignments (a2) and lectures (01__first_model); by default all.
         dry: as for `update`.
-        told: called with the name of each assignment before it is built.
+        report: called with the name of each assignment before it is built.
 
     Returns:
         The number of sources, and the files that were, or would be, changed.
@@ -75,7 +75,7 @@ def update_all(
     for lecture in lectures:
         changed += building.build(lecture, dry=dry)
     for assignment in own:
-        told(assignment.name)
+        report(assignment.name)
         changed += update(assignment, dry=dry)
     return len(lectures) + len(own), changed
 

@@ -1,7 +1,7 @@
 """`workbook submit a2`: check a submission, run it once, and write the zip to hand in.
 
 The student's folder is `work/assignments/a2__forest/`, or `assignments/a2__forest/` if the student
-works there in another editor (`here`).
+works there in another editor (`find_assignment`).
 
     a2__forest.zip
         a2.ipynb                the notebook, as it is saved
@@ -43,7 +43,7 @@ SELF_STUDY = "self-study"
 
 _NOT_BEGUN = "This is not begun."
 
-Told = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Submission:
         return self.assignment.handout / f"{self.assignment.name}.zip"
 
 
-def here(name: str | None, folder: Path) -> Assignment:
+def find_assignment(name: str | None, folder: Path) -> Assignment:
     """The assignment to hand in: the named one, or else the one in whose folder the student is.
 
     A student works in `work/assignments/`, or in another editor in `assignments/`. The folder in
@@ -95,7 +95,7 @@ def here(name: str | None, folder: Path) -> Assignment:
     if no task is begun in this notebook, but one is begun in the copy at the other place, the other
     copy is taken.
 
-        here("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
+        find_assignment("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
 
     Raises:
         WorkbookError: there is no such assignment, or none is named outside of its folder.
@@ -111,7 +111,7 @@ def here(name: str | None, folder: Path) -> Assignment:
             todo=f"Name it: workbook submit {' | '.join(a.short for a in meant) or 'a2'}.",
         )
     chosen = next(iter(inside or [copy for copy in copies if copy.handout.is_dir()] or copies))
-    begun = [copy for copy in copies if copy.name == chosen.name and _begun(copy)]
+    begun = [copy for copy in copies if copy.name == chosen.name and _is_begun(copy)]
     return begun[0] if begun and chosen not in begun else chosen
 
 
@@ -165,7 +165,7 @@ def check_errors(submission: Submission) -> None:
     raise WorkbookError(
         f"{submission.assignment.name} is not ready to be handed in: "
         f"{count} error{'s' * (count > 1)}.",
-        todo="Mend what is listed above, or hand in as it is with --force."
+        todo="Correct what is listed above, or hand in as it is with --force."
         + before * submission.zip.exists(),
     )
 
@@ -195,7 +195,7 @@ def points(submission: Submission) -> str:
     return text
 
 
-def added(submission: Submission) -> tuple[str, ...]:
+def added_files(submission: Submission) -> tuple[str, ...]:
     """The files in the zip that were not handed out, such as models that the student made, with
     their sizes: `models/forest/1/xgboost.json (31 KB)`.
 
@@ -212,7 +212,7 @@ def added(submission: Submission) -> tuple[str, ...]:
 
 
 def check_submission(
-    assignment: Assignment, *, run: bool = True, told: Told | None = None
+    assignment: Assignment, *, run: bool = True, report: ReportProgress | None = None
 ) -> Submission:
     """Check a submission before it is handed in.
 
@@ -220,7 +220,7 @@ def check_submission(
         assignment: its notebook and files lie in `assignment.handout`.
         run: also run the notebook from top to bottom, in a fresh kernel, against the running
             server. The file is not changed.
-        told: called with (cells done, cells in all) while it runs.
+        report: called with (cells done, cells in all) while it runs.
     """
     files, findings = _pack(assignment)
     try:
@@ -299,7 +299,7 @@ def check_submission(
         and (count := len(re.findall(r"\w+", sources[id]))) < FEW_WORDS
     )
     if run and not changes:
-        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
+        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), report))
     tasks = _tasks(notebook)
     named = (dataclasses.replace(found, task=tasks.get(found.where, "")) for found in findings)
     return Submission(assignment, files, tuple(named))
@@ -335,7 +335,7 @@ def write(submission: Submission) -> Path:
         raise WorkbookError(
             f"The zip cannot be written: {error.strerror}.",
             where=str(error.filename or submission.zip),
-            todo="Make room, or mend the file's permissions; then submit again.",
+            todo="Make room, or correct the file's permissions; then submit again.",
         ) from None
     return submission.zip
 
@@ -375,7 +375,7 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
             name,
             "The name has a space or another character than ASCII letters, digits, '.', '_' "
             "and '-'. A model with this file is not graded.",
-            "Rename it, and what reads it.",
+            "Rename it, and change the name wherever it is used.",
         )
         for name in files
         if not all(map(is_plain, Path(name).parts[1:]))
@@ -481,7 +481,7 @@ def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
     return "bonus" in _headings(notebook, "#").get(id, "")
 
 
-def _begun(assignment: Assignment) -> bool:
+def _is_begun(assignment: Assignment) -> bool:
     """Whether the student has begun a task in the notebook."""
     try:
         notebook = cells.read(assignment.release)
@@ -497,7 +497,7 @@ def _run(
     notebook: dict[str, Any],
     manifest: cells.Manifest,
     open_tasks: set[str],
-    told: Told | None,
+    report: ReportProgress | None,
 ) -> Iterator[Finding]:
     """Run a copy of the notebook in a fresh kernel; say where it first fails, which models it does
     not deploy, and how each check ended.
@@ -522,7 +522,7 @@ def _run(
     place = done = 0
     failed: list[tuple[int, str]] = []
 
-    def begun(cell: Any, cell_index: int) -> None:
+    def on_start(cell: Any, cell_index: int) -> None:
         nonlocal place
         place = cell_index
 
@@ -532,8 +532,8 @@ def _run(
         content = execute_reply["content"]
         if content["status"] == "error":
             failed.append((cell_index, f"{content.get('ename')}: {content.get('evalue')}"[:300]))
-        if told:
-            told(done, total)
+        if report:
+            report(done, total)
 
     reports = paths.state("reported", assignment.short)
     former = {path.name: path.stat().st_mtime_ns for path in reports.glob("*.json")}
@@ -543,7 +543,7 @@ def _run(
         extra_arguments=["--log-level=ERROR"],  # its warnings do not concern students
         timeout=CELL_SECONDS,
         allow_errors=True,
-        on_cell_start=begun,
+        on_cell_start=on_start,
         on_cell_executed=executed,
         resources={"metadata": {"path": str(assignment.handout)}},
     )
@@ -583,8 +583,8 @@ def _run(
             f"The notebook stops here when it is run from top to bottom: {message}",
             "That may come from a task that is not begun."
             if waits and not written
-            else "Restart the kernel, run all cells, and mend this one. The cells after it were "
-            "run all the same, and what is said of their checks may change.",
+            else "Restart the kernel, run all cells, and correct this one. The cells after it were "
+            "run, too; the results of their checks may change then.",
         )
     for name in _load_again(deployed):
         deploys = re.compile(rf"models/{re.escape(name)}\b")
@@ -592,14 +592,16 @@ def _run(
         for index, message in stopped:
             if index != failed[0][0]:  # this cell is reported above
                 what = f"This cell stops before {name} is deployed, or at it: {message}"
-                yield Finding("error", places[index], what, "Mend this cell, or those before it.")
+                yield Finding(
+                    "error", places[index], what, "Correct this cell, or those before it."
+                )
         if stopped:
             continue
         yield Finding(
             "error",
             f"models/{name}",
             "The notebook does not deploy this model when it is run from top to bottom. It was "
-            "on your server from before; where marks are given it is not.",
+            "on your server from an earlier run; the server that gives the marks does not have it.",
             f'Write deploy("models/{name}") into the task\'s cell.',
         )
     raised = {places[index] for index, _ in failed[1:]}
@@ -608,7 +610,9 @@ def _run(
         if path.is_file() and path.stat().st_mtime_ns != former.get(path.name):
             yield from _outcome(id, path)
         elif id in raised:
-            yield Finding("warning", id, "This check could not run: what it needs is not there.")
+            yield Finding(
+                "warning", id, "This check could not run: something that it needs is missing."
+            )
 
 
 def _unload(assignment: Assignment) -> list[str]:
@@ -626,7 +630,7 @@ def _unload(assignment: Assignment) -> list[str]:
         for name in names:
             with contextlib.suppress(WorkbookError):  # e.g. a server that decides what it loads
                 if server.ready(name):
-                    server.unload(name, told=lambda text: None)
+                    server.unload(name, report=lambda text: None)
                     ready.append(name)
     return ready
 

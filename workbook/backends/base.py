@@ -427,13 +427,13 @@ class StandIn:
             with contextlib.suppress(Exception):
                 return self._one_plain_batch(requests, *self._plain)
         responses: list[Any] = [None] * len(requests)
-        taken: list[_Taken] = []
+        readable: list[_Request] = []
         for position, request in enumerate(requests):
             try:
-                taken.append(self._take(position, request))
+                readable.append(self._take(position, request))
             except Exception as error:
                 responses[position] = _failure(error)
-        for batch in self._groups(taken):
+        for batch in self._groups(readable):
             self._answer(batch, responses)
         return responses
 
@@ -461,28 +461,28 @@ class StandIn:
 
     # -- how a batch is made --------------------------------------------------------------------
 
-    def _take(self, position: int, request: Any) -> _Taken:
+    def _take(self, position: int, request: Any) -> _Request:
         inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
         wanted = request.requested_output_names()  # a set
         names = self._output_names
         outputs = names if len(wanted) == len(names) else [n for n in names if n in wanted]
         sequence = self._states.recall(request, inputs) if self._states else None
-        return _Taken(position, inputs, outputs, sequence)
+        return _Request(position, inputs, outputs, sequence)
 
-    def _groups(self, taken: list[_Taken]) -> Iterable[list[_Taken]]:
+    def _groups(self, requests: list[_Request]) -> Iterable[list[_Request]]:
         """Group requests that can share a batch: their inputs agree in all dims but the rows."""
-        if len(taken) < 2 or self.config.max_batch_size == 0:
-            return [[one] for one in taken]
+        if len(requests) < 2 or self.config.max_batch_size == 0:
+            return [[request] for request in requests]
         ragged = self._ragged
-        groups: dict[Any, list[_Taken]] = {}
-        for one in taken:
-            shapes = [(n, a.shape[1:]) for n, a in one.inputs.items() if n not in ragged]
+        groups: dict[Any, list[_Request]] = {}
+        for request in requests:
+            shapes = [(n, a.shape[1:]) for n, a in request.inputs.items() if n not in ragged]
             if len(shapes) > 1:
                 shapes.sort()
-            groups.setdefault(tuple(shapes), []).append(one)
+            groups.setdefault(tuple(shapes), []).append(request)
         return groups.values()
 
-    def _answer(self, batch: list[_Taken], responses: list[Any]) -> None:
+    def _answer(self, batch: list[_Request], responses: list[Any]) -> None:
         """Run one batch. If it fails, run its requests one by one: only the bad one then fails."""
         try:
             results = self._run(batch)
@@ -490,30 +490,30 @@ class StandIn:
             if len(batch) == 1:
                 responses[batch[0].position] = _failure(error)
                 return
-            for one in batch:
-                self._answer([one], responses)
+            for request in batch:
+                self._answer([request], responses)
             return
-        for one, result in zip(batch, results, strict=True):
-            responses[one.position] = result
+        for request, result in zip(batch, results, strict=True):
+            responses[request.position] = result
 
-    def _run(self, batch: list[_Taken]) -> list[Any]:
+    def _run(self, batch: list[_Request]) -> list[Any]:
         """Infer one batch and return its responses."""
         first = batch[0]
         outputs = first.outputs
-        if any(one.outputs is not outputs for one in batch):
-            wanted = {name for one in batch for name in one.outputs}
+        if any(request.outputs is not outputs for request in batch):
+            wanted = {name for request in batch for name in request.outputs}
             outputs = [name for name in self._output_names if name in wanted]
         if self._states:
             outputs = list(dict.fromkeys([*outputs, *self.config.states.values()]))
         results = self.infer(self._gather(batch), outputs)
         if len(batch) > 1 or self.config.max_batch_size:
-            rows = [one.rows for one in batch]
+            rows = [request.rows for request in batch]
             parts = {n: self._parts(n, results[n], batch, rows) for n in outputs}
         else:
             parts = {n: [self._shaped(n, results[n])] for n in outputs}
         answers = []
-        for i, one in enumerate(batch):
-            missing = [n for n in one.outputs if parts[n][i] is None]
+        for i, request in enumerate(batch):
+            missing = [n for n in request.outputs if parts[n][i] is None]
             if missing:
                 need = sum(other.rows for other in batch[: i + 1])
                 got = len(results[missing[0]]) if results[missing[0]].ndim else 1
@@ -526,13 +526,13 @@ class StandIn:
                     )
                 )
                 continue
-            if self._states and one.sequence is not None:
-                self._states.remember(one.sequence, {n: p[i] for n, p in parts.items()})
-            tensors = [pb_utils.Tensor(n, parts[n][i]) for n in one.outputs]
+            if self._states and request.sequence is not None:
+                self._states.remember(request.sequence, {n: p[i] for n, p in parts.items()})
+            tensors = [pb_utils.Tensor(n, parts[n][i]) for n in request.outputs]
             answers.append(pb_utils.InferenceResponse(tensors))
         return answers
 
-    def _gather(self, batch: list[_Taken]) -> dict[str, Array]:
+    def _gather(self, batch: list[_Request]) -> dict[str, Array]:
         """Join the inputs of all requests of a batch: one array per input."""
         ragged = self._ragged
         first = batch[0].inputs
@@ -541,10 +541,10 @@ class StandIn:
         else:
             gathered = {}
             for name in first:
-                parts = [one.inputs[name] for one in batch]
+                parts = [request.inputs[name] for request in batch]
                 gathered[name] = batching.flatten(parts) if name in ragged else batching.join(parts)
         for entry in self.config.batch_inputs:
-            shapes = [one.inputs[entry.source].shape for one in batch]
+            shapes = [request.inputs[entry.source].shape for request in batch]
             dtype = pb_utils.triton_string_to_numpy(entry.data_type)
             made = batching.batch_input(entry.kind, dtype, shapes)
             for target in entry.targets:
@@ -552,7 +552,7 @@ class StandIn:
         return gathered
 
     def _parts(
-        self, name: str, whole: Array, batch: list[_Taken], rows: list[int]
+        self, name: str, whole: Array, batch: list[_Request], rows: list[int]
     ) -> list[Array | None]:
         """Split one output of a batch into one array per request."""
         source = self._scattered.get(name)
@@ -562,8 +562,8 @@ class StandIn:
         if self.config.max_batch_size:
             dims = (-1, *dims)
         shapes = []
-        for one in batch:
-            given = one.inputs[source].shape  # it replaces the output's variable dimensions
+        for request in batch:
+            given = request.inputs[source].shape  # it replaces the output's variable dimensions
             shapes.append(tuple(given[i] if d == -1 else d for i, d in enumerate(dims)))
         return batching.scatter(whole, shapes)
 
@@ -574,7 +574,7 @@ class StandIn:
         return array
 
 
-class _Taken:
+class _Request:
     """One request's inputs by name, the outputs it asks for, and its index among the requests."""
 
     __slots__ = ("inputs", "outputs", "position", "rows", "sequence")

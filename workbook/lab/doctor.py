@@ -39,7 +39,7 @@ class Finding:
         level: `ok`; `note` if only some parts of the course need what is missing; `fail` if the
             course does not run without it.
         found: what was found.
-        todo: how to mend it; empty where there is nothing to do.
+        todo: how to correct it; empty where there is nothing to do.
     """
 
     subject: str
@@ -67,7 +67,7 @@ def report() -> int:
             print(f"    to do: {finding.todo}")
         failed += finding.level == "fail"
     print(
-        f"\n{failed} to mend before the course runs here."
+        f"\n{failed} to correct before the course runs here."
         if failed
         else "\nThis machine has what the course needs."
     )

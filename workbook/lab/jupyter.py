@@ -112,10 +112,10 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
     }
     with subprocess.Popen(command, env=environment) as process:
         # Ctrl-C reaches JupyterLab too. JupyterLab asks before it ends, so this process ignores it.
-        asked = signal.signal(signal.SIGINT, lambda *_: None)
+        interrupt = signal.signal(signal.SIGINT, lambda *_: None)
         others = {n: signal.signal(n, lambda *_: process.terminate()) for n in _END}
         try:
             return process.wait()
         finally:
-            for number, handler in {signal.SIGINT: asked, **others}.items():
+            for number, handler in {signal.SIGINT: interrupt, **others}.items():
                 signal.signal(number, handler)

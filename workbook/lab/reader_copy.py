@@ -177,13 +177,13 @@ def update(home: Path | None = None) -> Update:
     home = home or paths.root()
     try:
         copies = _Copies(home / "work")
-        with copies.alone():
+        with copies.exclusive():
             return copies.update(_originals(home))
     except OSError as error:
         raise WorkbookError(
             f"Your copy of the course cannot be brought up to date: {error.strerror}.",
             where=str(error.filename or home / "work"),
-            todo="Make room on the disk, or mend the permissions; then start again. No file is "
+            todo="Make room on the disk, or correct the permissions; then start again. No file is "
             "half written.",
         ) from None
 
@@ -205,7 +205,7 @@ class _Copies:
         self.notes: list[Note] = []
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Lock the folder: another update waits until the block ends."""
         with (self.state / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -51,25 +51,25 @@ def predict_curve(
     """
     checked_name(key)
     if question:
-        arguments = {"question": question, "x": x, "y_range": y_range, "unit": unit, "below": below}
-        remember("predict_curve", key, **arguments)
-    asked = find("predict_curve", key)
-    lowest, highest = asked["y_range"]
-    if not 2 <= len(asked["x"]) <= MOST or lowest >= highest:
+        given = {"question": question, "x": x, "y_range": y_range, "unit": unit, "below": below}
+        remember("predict_curve", key, **given)
+    arguments = find("predict_curve", key)
+    lowest, highest = arguments["y_range"]
+    if not 2 <= len(arguments["x"]) <= MOST or lowest >= highest:
         raise WorkbookError(
             f"The curve {key!r} cannot be drawn.",
             todo=f"Give two to {MOST} points, and a range such as y_range=(0, 100).",
         )
     if unattended():
-        points = ", ".join(f"{point:g}" for point in asked["x"])
-        line = f"Draw it on paper: {asked.get('below') or 'x'} = {points}; values from "
-        line += f"{lowest:g} to {highest:g} {asked.get('unit', '')}".rstrip() + "."
-        cards.show(Card(ASKS, "Predict", asked["question"], [line]), predict=key)
+        points = ", ".join(f"{point:g}" for point in arguments["x"])
+        line = f"Draw it on paper: {arguments.get('below') or 'x'} = {points}; values from "
+        line += f"{lowest:g} to {highest:g} {arguments.get('unit', '')}".rstrip() + "."
+        cards.show(Card(ASKS, "Predict", arguments["question"], [line]), predict=key)
         return
-    cards.show(Card(ASKS, "Predict", asked["question"]))
+    cards.show(Card(ASKS, "Predict", arguments["question"]))
     kept = remembered_curve(key)
-    said = "Run this cell to answer." if kept is None else "✓ Your curve is remembered."
-    cards.show_widget(_widget(key, asked), [said])
+    status = "Run this cell to answer." if kept is None else "✓ Your curve is remembered."
+    cards.show_widget(_widget(key, arguments), [status])
 
 
 def remembered_curve(key: str) -> tuple[list[float], list[float]] | None:
@@ -116,16 +116,16 @@ def compare_curve(
             todo="Give both lists the same length.",
         )
     measured = [float(value) for value in x], [float(value) for value in y]
-    asked: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a comparison without a prediction
-        asked = find("predict_curve", key)
+        arguments = find("predict_curve", key)
 
     def card() -> Card:
-        verdict = _verdict(remembered_curve(key), measured, asked.get("unit", ""))
+        verdict = _verdict(remembered_curve(key), measured, arguments.get("unit", ""))
         return Card(SHOWS, "Compare", verdict)
 
     def figure() -> Picture:
-        return _figure(remembered_curve(key), measured, published or {}, asked)
+        return _figure(remembered_curve(key), measured, published or {}, arguments)
 
     above, below = cards.show(card(), compare=key), cards.show(figure(), compare=key)
 
@@ -137,12 +137,12 @@ def compare_curve(
         answers.when_saved(key, redraw)
 
 
-def _widget(key: str, asked: Mapping[str, Any]) -> Any:
+def _widget(key: str, arguments: Mapping[str, Any]) -> Any:
     """One vertical slider per point, and a button that keeps them."""
     import ipywidgets
 
-    lowest, highest = asked["y_range"]
-    points, kept = list(asked["x"]), remembered_curve(key)
+    lowest, highest = arguments["y_range"]
+    points, kept = list(arguments["x"]), remembered_curve(key)
     # The sliders start at the bottom, which no reader takes for an answer.
     start = kept[1] if kept is not None and kept[0] == points else [lowest] * len(points)
     sliders = [
@@ -161,7 +161,7 @@ def _widget(key: str, asked: Mapping[str, Any]) -> Any:
         note.value = "✓ remembered"
 
     button.on_click(keep)
-    above, below = asked.get("below") or "the point", asked.get("unit") or "your answer"
+    above, below = arguments.get("below") or "the point", arguments.get("unit") or "your answer"
     axis = f"Above each slider: {above}. Below it: {below}."
     return ipywidgets.VBox([
         ipywidgets.HBox(sliders), ipywidgets.Label(axis), ipywidgets.HBox([button, note])
@@ -169,20 +169,21 @@ def _widget(key: str, asked: Mapping[str, Any]) -> Any:
 
 
 def _figure(
-    said: tuple[list[float], list[float]] | None,
+    prediction: tuple[list[float], list[float]] | None,
     measured: tuple[list[float], list[float]],
     published: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    asked: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> Picture:
     from ..measure import style
 
-    unit, below = asked.get("unit", ""), asked.get("below", "")
-    figure = style.Picture(6.4, 2.8, f"{asked.get('question', 'A curve')} You said, and measured.")
+    unit, below = arguments.get("unit", ""), arguments.get("below", "")
+    question = arguments.get("question", "A curve")
+    figure = style.Picture(6.4, 2.8, f"{question} You said, and measured.")
     axes = figure.subplots()
     style.panel(axes, unit, below=below)
     axes.plot(*measured, marker="o", color=style.COLOURS[0], label="measured here")
-    if said is not None:
-        axes.plot(*said, marker="s", linestyle="--", color=style.COLOURS[3], label="you said")
+    if prediction is not None:
+        axes.plot(*prediction, marker="s", linestyle="--", color=style.COLOURS[3], label="you said")
     for place, (source, curve) in enumerate(published.items()):
         colour = style.COLOURS[2 + 2 * (place % 2)]
         axes.plot(*curve, marker="^", linestyle=":", color=colour, label=source)
@@ -194,18 +195,18 @@ def _figure(
 
 
 def _verdict(
-    said: tuple[list[float], list[float]] | None,
+    prediction: tuple[list[float], list[float]] | None,
     measured: tuple[list[float], list[float]],
     unit: str,
 ) -> str:
     """A sentence that tells where the two curves are farthest apart."""
-    if said is None:
+    if prediction is None:
         return "" if unattended() else "You have not drawn a curve yet: answer the question above."
-    apart = {x: _off(y, _at(x, *measured)) for x, y in zip(*said, strict=True)}
+    apart = {x: _off(y, _at(x, *measured)) for x, y in zip(*prediction, strict=True)}
     worst = max(apart, key=lambda point: apart[point])
     if apart[worst] < 1.25:
         return "You were close everywhere."
-    own, real = _at(worst, *said), _at(worst, *measured)
+    own, real = _at(worst, *prediction), _at(worst, *measured)
     values = [f"{value:.3g} {unit}".rstrip() for value in (own, real)]
     return f"Farthest apart at {worst:g}: you said {values[0]}, measured {values[1]}."
 

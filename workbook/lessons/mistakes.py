@@ -41,7 +41,7 @@ ABOVE = "Run the cells above this one, from the first one on."
 
 
 @dataclass(frozen=True)
-class Made:
+class Results:
     """The result of each mistake, by its name in the notebook.
 
     Attributes:
@@ -71,7 +71,7 @@ class Made:
         return "\n".join(str(self._card(name, change)) for name, change in self.changes.items())
 
 
-def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
+def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Results:
     """Make each mistake in a copy of the model's folder, load it, and keep the refusal.
 
     Args:
@@ -101,7 +101,7 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
             refused[name] = error
         finally:
             shutil.rmtree(home, ignore_errors=True)
-    return Made(refused, tuple(loaded), changes)
+    return Results(refused, tuple(loaded), changes)
 
 
 def not_written(what: str) -> WorkbookError:
@@ -148,10 +148,10 @@ def config(old: str, new: str) -> Change:
     return change
 
 
-def asked(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
+def explain_refusal(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
     """Send a request that the server refuses, and return the course's explanation of it.
 
-        print(mistakes.asked(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
+        print(mistakes.explain_refusal(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
 
     Args:
         tensors: arrays by the inputs' names; what these are for the model is the mistake.

@@ -33,7 +33,7 @@ def predict(
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
         question: what is asked.
         options: the options. Each wrong one has the explanation for readers who chose it; the right
-            one has None. Without options, a number is asked for.
+            one has None. Without options, a number is arguments for.
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
@@ -43,8 +43,8 @@ def predict(
     checked_name(key)
     if question:
         remember("predict", key, question=question, options=options, unit=unit)
-    asked = find("predict", key)
-    question, options = asked["question"], asked.get("options")
+    arguments = find("predict", key)
+    question, options = arguments["question"], arguments.get("options")
     _check(key, options)
     if unattended():
         lines = [f"○ {option}" for option in options or ()]
@@ -52,7 +52,7 @@ def predict(
         return
     cards.show(Card(ASKS, "Predict", question))
     names = None if options is None else list(options)
-    unit = asked.get("unit", "")
+    unit = arguments.get("unit", "")
     cards.show_widget(_widget(key, names, unit), _fallback(key, names, unit))
 
 
@@ -89,17 +89,17 @@ def compare(
     if not premise:
         cards.show(not_shown("Compare", premise))
         return
-    asked: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a comparison without a prediction
-        asked = find("predict", key)
-    options = asked.get("options")
+        arguments = find("predict", key)
+    options = arguments.get("options")
     if options is not None and measured not in options:
         raise WorkbookError(
             f"{measured!r} is no option of {key!r}.",
             todo=f"Compare with one of: {', '.join(map(repr, options))}.",
         )
     words = options if isinstance(options, Mapping) else {}
-    unit = unit or asked.get("unit", "")
+    unit = unit or arguments.get("unit", "")
 
     def card() -> Card:
         return _comparison(remembered(key), measured, unit, published, words)
@@ -113,12 +113,12 @@ def _check(key: str, options: Options | None) -> None:
     if isinstance(options, Mapping) and list(options.values()).count(None) != 1:
         raise WorkbookError(
             f"One option of {key!r} must be the right one.",
-            todo="Write None behind the right option, and a word behind each other one.",
+            todo="Give the right option None, and each other option an explanation.",
         )
 
 
 def _comparison(
-    said: str | float | None,
+    prediction: str | float | None,
     measured: str | float,
     unit: str,
     published: str,
@@ -130,16 +130,16 @@ def _comparison(
         folds = {f"You said “{o}”?": word for o, word in words.items() if word and o != measured}
     else:
         nothing = "nothing yet: answer the question above"
-        rows["you said"] = nothing if said is None else _say(said, unit)
+        rows["you said"] = nothing if prediction is None else _say(prediction, unit)
     rows["measured here"] = _say(measured, unit)
     if published:
         rows["published"] = published
-    word = words.get(said) if isinstance(said, str) and said != measured else None
+    word = words.get(prediction) if isinstance(prediction, str) and prediction != measured else None
     if word:
         lines.append(word)
-    elif said != measured and said in words:
+    elif prediction != measured and prediction in words:
         lines.append("On most machines this is the right answer. Run the experiment again.")
-    verdict = _verdict(said, measured)
+    verdict = _verdict(prediction, measured)
     if lines:
         verdict = "Not what you said."
     return Card(SHOWS, "Compare", verdict, lines, rows, folds)
@@ -147,12 +147,12 @@ def _comparison(
 
 def _fallback(key: str, options: Sequence[str] | None, unit: str) -> list[str]:
     """The text that takes the widget's place where widgets cannot be shown."""
-    said = remembered(key)
-    lines = [f"{'●' if option == said else '○'} {option}" for option in options or ()]
-    if said is None:
+    prediction = remembered(key)
+    lines = [f"{'●' if option == prediction else '○'} {option}" for option in options or ()]
+    if prediction is None:
         lines.append("Run this cell to answer.")
     elif options is None:
-        lines.append(f"✓ remembered: {_say(said, unit)}")
+        lines.append(f"✓ remembered: {_say(prediction, unit)}")
     return lines
 
 
@@ -160,15 +160,15 @@ def _widget(key: str, options: Sequence[str] | None, unit: str) -> Any:
     """The options, or a field for a number, and a line that shows the saved answer."""
     import ipywidgets
 
-    said = remembered(key)
+    prediction = remembered(key)
     wide = ipywidgets.Layout(width="auto", max_width="60em")
     note = ipywidgets.HTML()
     field: Any
     if options is None:
-        text = "" if not isinstance(said, float) else f"{said:g}"
+        text = "" if not isinstance(prediction, float) else f"{prediction:g}"
         field = ipywidgets.Text(text, placeholder="a number, then Enter", continuous_update=False)
     else:
-        chosen = said if said in options else None
+        chosen = prediction if prediction in options else None
         field = ipywidgets.RadioButtons(options=list(options), value=chosen, layout=wide)
 
     def keep(change: Any) -> None:
@@ -181,8 +181,8 @@ def _widget(key: str, options: Sequence[str] | None, unit: str) -> Any:
         note.value = f"✓ remembered: {escape(_say(value, unit))}"
 
     field.observe(keep, names="value")
-    if said is not None:
-        note.value = f"✓ remembered: {escape(_say(said, unit))}"
+    if prediction is not None:
+        note.value = f"✓ remembered: {escape(_say(prediction, unit))}"
     row = ipywidgets.HBox([field, ipywidgets.Label(unit)]) if options is None else field
     return ipywidgets.VBox([row, note])
 
@@ -202,15 +202,16 @@ def _digits(value: float, count: int) -> str:
     return f"{value:,.0f}" if 10**count <= abs(value) < 10**12 else f"{value:,.{count}g}"
 
 
-def _verdict(said: str | float | None, measured: str | float) -> str:
+def _verdict(prediction: str | float | None, measured: str | float) -> str:
     """A sentence that tells how close a prediction was."""
-    if said is None:
+    if prediction is None:
         return ""
-    if isinstance(said, str) or isinstance(measured, str):
-        return "You were right." if said == measured else "Not what you said: can you tell why?"
-    if said == measured:
+    if isinstance(prediction, str) or isinstance(measured, str):
+        right = prediction == measured
+        return "You were right." if right else "Not what you said: can you tell why?"
+    if prediction == measured:
         return "You were right."
-    if said * measured <= 0:
+    if prediction * measured <= 0:
         return "Not what you said: can you tell why?"
-    off = max(said / measured, measured / said)
+    off = max(prediction / measured, measured / prediction)
     return "You were close." if off < 1.25 else f"You were off by a factor of {off:.1f}."

@@ -289,7 +289,7 @@ def _show_widgets(bench: Bench) -> None:
         button.disabled, note.value = True, "Triton loads the model and gets the requests …"
         try:
             served = bench.serve(**values())
-            picture.value, note.value = served.picture().svg, escape(_said(served))
+            picture.value, note.value = served.picture().svg, escape(_describe(served))
         except WorkbookError as error:
             note.value = escape(str(error))
         finally:
@@ -304,7 +304,7 @@ def _show_widgets(bench: Bench) -> None:
     )
 
 
-def _said(served: Served) -> str:
+def _describe(served: Served) -> str:
     if not served.premise:
         return f"{served.premise} Press the button again."
     if served.agrees:

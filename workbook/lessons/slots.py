@@ -101,13 +101,13 @@ def draw(
         *_lanes(scale, table, below, slot, deep, most, colour),
         *([] if over is None else _frames(scale, over, below, slot, deep)),
     ]  # fmt: skip
-    said = _describe(table, refused, over)
+    words = _describe(table, refused, over)
     svg = (
         f'<svg viewBox="0 0 {_WIDE} {high:.0f}" width="{_WIDE}" style="max-width:100%;height:auto" '
-        f'role="img" aria-label="{escape(said)}" font-family="sans-serif" fill="currentColor">'
+        f'role="img" aria-label="{escape(words)}" font-family="sans-serif" fill="currentColor">'
         f"{''.join(parts)}</svg>"
     )
-    return Drawing(svg, said)
+    return Drawing(svg, words)
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,9 @@ def _request(
     label = _text(_LEFT - 8, y + 3, name, high + 0.5, text_anchor="end") if legible else ""
     lost = refused[refused["id"] == name]
     if not lost.empty:
-        came, told = float(lost["came_ms"].iloc[0]), float(lost["answered_ms"].iloc[0])
-        cross = _cross(scale(told), y) if told <= scale.end else ""
-        return label + _line(scale, came, told, y) + cross
+        arrived, answered = float(lost["came_ms"].iloc[0]), float(lost["answered_ms"].iloc[0])
+        cross = _cross(scale(answered), y) if answered <= scale.end else ""
+        return label + _line(scale, arrived, answered, y) + cross
     own = table[table["request_id"] == name].iloc[0]
     bar = _bar(scale(own.start_ms), scale(own.end_ms), y - high * 0.36, high * 0.72,
                f'fill="{colour}"')  # fmt: skip
@@ -264,5 +264,5 @@ def _describe(table: pd.DataFrame, refused: pd.DataFrame, over: pd.DataFrame | N
         found = part.drop_duplicates("execution").sort_values("start_ms")["size"]
         return f"{len(found)} executions of {', '.join(map(str, found))} requests"
 
-    said = sizes(table) + (f", {len(refused)} refused" if len(refused) else "")
-    return said + ("." if over is None else f"; the second run: {sizes(over)}.")
+    text = sizes(table) + (f", {len(refused)} refused" if len(refused) else "")
+    return text + ("." if over is None else f"; the second run: {sizes(over)}.")

@@ -56,16 +56,16 @@ def _widget(own: tasks.Task, first: Card, look: Callable[[], Card]) -> Any:
     again = ipywidgets.Button(description="Look again", icon="refresh")
     hint = ipywidgets.Button(icon="lightbulb-o")
     shown = ipywidgets.HTML()
-    asked: list[str] = []
+    hints: list[str] = []
 
     def label() -> None:
-        left = len(asked) < len(own.hints)
-        hint.description = f"Hint {len(asked) + left} of {len(own.hints)}"
+        left = len(hints) < len(own.hints)
+        hint.description = f"Hint {len(hints) + left} of {len(own.hints)}"
         hint.disabled = not left
 
     def more(_: Any) -> None:
-        asked.append(own.hints[len(asked)])
-        items = "".join(f"<li>{cards.as_html(text)}</li>" for text in asked)
+        hints.append(own.hints[len(hints)])
+        items = "".join(f"<li>{cards.as_html(text)}</li>" for text in hints)
         shown.value = f'<ol style="line-height:1.5">{items}</ol>'
         label()
 

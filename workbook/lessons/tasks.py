@@ -183,7 +183,9 @@ def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> 
             exec(code, names)
         return
     if models is None:
-        raise WorkbookError(f"The solution of {id!r} is files.", todo="Pass the folder `models`.")
+        raise WorkbookError(
+            f"The solution of {id!r} consists of files.", todo="Pass the folder `models`."
+        )
     for file, text in solution.items():
         write(models / file, text)
     for model in dict.fromkeys(Path(file).parts[0] for file in solution):

@@ -45,7 +45,7 @@ _FORMS = {
 }
 
 #: The questions whose text was given in the call, by function and key.
-_asked: dict[tuple[str, str], dict[str, Any]] = {}
+_questions: dict[tuple[str, str], dict[str, Any]] = {}
 #: The texts that were read from the notebook's file.
 _read: Words = {}
 
@@ -65,8 +65,8 @@ def find(function: str, key: str) -> dict[str, Any]:
     Raises:
         WorkbookError: the notebook has no such question.
     """
-    if (function, key) in _asked:
-        return _asked[function, key]
+    if (function, key) in _questions:
+        return _questions[function, key]
     found: dict[str, Any] = _text(function, key)
     return found
 
@@ -96,7 +96,7 @@ def remember(function: str, key: str, **arguments: Any) -> None:
         key: the prediction's name.
         arguments: what it was called with.
     """
-    _asked[function, key] = arguments
+    _questions[function, key] = arguments
 
 
 def _text(function: str, key: str) -> Any:

@@ -29,7 +29,7 @@ class Tap:
         sent: bytes from clients to the server, since the last `reset`.
         received: bytes from the server to clients.
         connections: connections that clients opened.
-        heard: the first mebibyte of the traffic, both directions mixed.
+        traffic: the first mebibyte of the traffic, both directions mixed.
     """
 
     def __init__(self, target: str) -> None:
@@ -50,10 +50,10 @@ class Tap:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def reset(self) -> None:
-        """Set all counts to zero and forget the traffic heard so far."""
+        """Set all counts to zero and forget the recorded traffic."""
         with self._lock:
             self.sent = self.received = self.connections = 0
-            self.heard = b""
+            self.traffic = b""
 
     def close(self) -> None:
         """Accept no more connections; open ones stay until their client closes them."""
@@ -88,7 +88,7 @@ class Tap:
                 with self._lock:
                     self.sent += len(chunk) * sending
                     self.received += len(chunk) * (not sending)
-                    self.heard += chunk[: KEPT - len(self.heard)]
+                    self.traffic += chunk[: KEPT - len(self.traffic)]
                 sink.sendall(chunk)
         for end in (source, sink):
             with contextlib.suppress(OSError):

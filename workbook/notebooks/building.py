@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common import paths
-from .hide_words import hidden
+from .hide_words import hide_texts
 from .source import notebook, read, text
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def page(source: Path) -> NotebookNode:
     Raises:
         WorkbookError: the source is wrong.
     """
-    return notebook(hidden(read(source)))
+    return notebook(hide_texts(read(source)))
 
 
 def build(lecture: Lecture, *, dry: bool = False) -> list[Path]:

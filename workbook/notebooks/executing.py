@@ -101,7 +101,7 @@ class Session:
             raise WorkbookError(
                 f"A cell of {self.source.parent.name} failed.",
                 where=str(self.source),
-                todo=f"Mend it:\n{error}",
+                todo=f"Correct the cell:\n{error}",
             ) from None
         except nbclient.exceptions.CellTimeoutError:
             raise WorkbookError(

@@ -32,10 +32,10 @@ _WIDTH = 100
 Words = dict[str, dict[str, Any]]
 
 
-def hidden(source: Source) -> Source:
+def hide_texts(source: Source) -> Source:
     """The same source with only the key of each question and the condition of each claim.
 
-        node = notebook(hidden(read(path)))
+        node = notebook(hide_texts(read(path)))
 
     The header has the texts, encoded, as `words`. A claim keeps its texts if it has no id, or if
     its texts are not written in the call.
@@ -94,8 +94,8 @@ def _short(source: Source, cell: Cell, words: Words) -> str:
             continue
         name = getattr(call.func, "id", "")
         if name in ASKING and len(call.args) + len(call.keywords) > 1:
-            key, asked = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
-            words.setdefault(name, {})[key] = asked
+            key, arguments = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
+            words.setdefault(name, {})[key] = arguments
             short = f'{name}("{key}")'
         elif name == "claim" and _has_words(call):
             id = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "id")
@@ -116,7 +116,7 @@ def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any
         named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except ValueError:
         raise WorkbookError(
-            "A question is put together when the cell runs.",
+            "The text of a question is computed when the cell runs.",
             where=where,
             todo="Write out its texts and numbers: the notebook carries them.",
         ) from None

@@ -332,7 +332,7 @@ def _cell(path: Path, raw: NotebookNode, line: int) -> Cell:
                 line,
                 "cell header",
                 f"The cell's header holds something that is no tag: {name} ({value}).",
-                f"The tags are kind, id, points and tags; texts stand in quotes: {form}.",
+                f"The tags are kind, id, points and tags; write texts in quotes: {form}.",
             )
     kind, id, points = (tags.get(k) for k in ("kind", "id", "points"))
     cell = Cell(raw.cell_type, raw.source, tags=tuple(tags.get("tags", ())), line=line)
@@ -410,7 +410,7 @@ def _no_markers(path: Path, cell: Cell) -> None:
                 path,
                 cell.line and cell.line + offset,
                 "solution marker",
-                "A solution marker stands in a cell that is not a solution.",
+                "A cell that is not a solution has a solution marker.",
                 'Tag the cell with kind="solution" (code) or kind="written" (markdown).',
             )
 

@@ -86,11 +86,11 @@ def ensure(*models: str) -> Server:
         f"{len(errors)} of {len(wanted)} models did not load.\n\n"
         + "\n\n".join(str(error) for error in errors.values()),
         where=server.url,
-        todo="Mend them one after the other; each has its own instructions above.",
+        todo="Correct them one after the other: each has its own instructions above.",
     )
 
 
-def wanted(server: Server, models: str) -> list[str] | None:
+def select(server: Server, models: str) -> list[str] | None:
     """The models to load for the option `--models`: "all", or names with commas between them.
 
     The answer is None for "none". It is None, too, if the control mode is not "explicit": in the
@@ -105,12 +105,12 @@ def load_all(
     server: Server,
     models: Iterable[str],
     *,
-    told: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
+    report: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
 ) -> dict[str, WorkbookError]:
     """Load models, a few at a time. If one model fails, the others are still loaded.
 
     Args:
-        told: called when a model is done, with its name, and with its error if it failed.
+        report: called when a model is done, with its name, and with its error if it failed.
 
     Returns:
         The errors by model name.
@@ -126,7 +126,7 @@ def load_all(
                 name, error = jobs[job], job.result()
                 if error is not None:
                     errors[name] = error
-                told(name, error)
+                report(name, error)
     finally:
         # After Ctrl-C: begin no other load, and do not wait for the loads under way.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -142,7 +142,7 @@ def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
     log = server.log_text()
     refused = endings.refused_configs(log) if server.control == "poll" else {}
-    said = model_warnings.of_log(log)
+    logged = model_warnings.of_log(log)
     core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
@@ -163,7 +163,8 @@ def _status(server: Server) -> Iterator[ModelStatus]:
             config = server.config(name)
             backend = str(config.get("backend") or config.get("platform") or "")
             stand_in = is_stand_in(config)
-            warnings = model_warnings.of_config(config, core) + [w for w in said if w.model == name]
+            warnings = model_warnings.of_config(config, core)
+            warnings += [warning for warning in logged if warning.model == name]
             state = "READY"
         else:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")

@@ -64,20 +64,20 @@ def diagnose(evidence: Evidence) -> str:
     from tritonclient.grpc import model_config_pb2
 
     config = model_config_pb2.ModelConfig()
-    said = ""
+    message = ""
     end = Place(len(evidence.config.lines) + 1, 1)
     try:
         text_format.Parse(content.decode("utf-8", errors="replace"), config)
     except text_format.ParseError as error:
         end = Place(error.GetLine() or 1, error.GetColumn() or 1)
-        said = _translated(evidence, end, str(error))
+        message = _translated(evidence, end, str(error))
     for problem in evidence.config.problems:  # Python reads some of these as white space
         if problem.kind == "stray" and not problem.text.isascii() and problem.place <= end:
-            said = f"Interpreting non ascii codepoint {problem.text.encode()[0]}."
+            message = f"Interpreting non ascii codepoint {problem.text.encode()[0]}."
             end = problem.place
             break
-    if said:
-        return f"{_HEAD}{end.line}:{_column(evidence, end)}: {said}"
+    if message:
+        return f"{_HEAD}{end.line}:{_column(evidence, end)}: {message}"
     if config.name and config.name != evidence.model:
         return (
             f"unexpected directory name '{evidence.model}' for model '{config.name}', directory "

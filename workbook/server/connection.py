@@ -210,32 +210,32 @@ class Server:
         model: str,
         *,
         timeout: float = 60.0,
-        told: Callable[[str], None] = print,
+        report: Callable[[str], None] = print,
     ) -> None:
         """Unload a model and return when the server no longer offers it.
 
         Args:
             timeout: seconds until giving up. The server itself goes on waiting for requests.
-            told: called with an explanation if requests that do not end delay the unload.
+            report: called with an explanation if requests that do not end delay the unload.
 
         Raises:
             ServerError: the server does not answer, or requests are still under way.
         """
         self.begin_unload(model)
-        self.wait_unloaded(model, timeout, told=told)
+        self.wait_unloaded(model, timeout, report=report)
 
     def begin_unload(self, model: str) -> None:
         """Ask the server to unload a model. `wait_unloaded` waits until that is done."""
         self.request("POST", f"/v2/repository/models/{quote(model, safe='')}/unload", json={})
 
     def wait_unloaded(
-        self, model: str, timeout: float = 60.0, *, told: Callable[[str], None] = print
+        self, model: str, timeout: float = 60.0, *, report: Callable[[str], None] = print
     ) -> None:
         """Return when the server no longer offers a model, in any version.
 
         Args:
             timeout: seconds until giving up.
-            told: called once, with an explanation, when no request of the model has ended for
+            report: called once, with an explanation, when no request of the model has ended for
                 PATIENCE seconds.
 
         Raises:
@@ -254,7 +254,7 @@ class Server:
                 if (newer := self._request_counts(model)) != counts:
                     counts, changed = newer, now
                 else:
-                    told(self._why_unloading(model))
+                    report(self._why_unloading(model))
                     is_explained = True
             # Triton 24.10 takes 1.2 s to unload a Python model: longer pauses save fifty requests.
             time.sleep(min(0.1, 0.02 + (now - began) / 10))
@@ -279,7 +279,7 @@ class Server:
             names = {m["name"] for m in self.index() if m.get("state") == "READY"}
             with ThreadPoolExecutor(8) as pool:
                 for name in names:
-                    pool.submit(self.unload, name, timeout=5.0, told=lambda text: None)
+                    pool.submit(self.unload, name, timeout=5.0, report=lambda text: None)
 
     def log_text(self, start: int = 0) -> str:
         """The server's log, with the output of its models; empty if it cannot be read.

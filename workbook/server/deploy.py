@@ -126,7 +126,7 @@ def undeploy(
     now: bool = False,
     server: Server | None = None,
     timeout: float = 60.0,
-    told: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> None:
     """Unload a model and remove its folder (or one version's) from the repository.
 
@@ -141,7 +141,7 @@ def undeploy(
             get an error. Only for Python models, and the whole model, on a server of this machine.
         server: by default the one that `connect()` finds.
         timeout: seconds to wait for the model's requests to end.
-        told: called with an explanation when requests that do not end delay it.
+        report: called with an explanation when requests that do not end delay it.
 
     Raises:
         RepositoryError: the repository holds no such model or version.
@@ -150,7 +150,7 @@ def undeploy(
     """
     if now and version is not None:
         raise RepositoryError(
-            "All versions of a model end at once.", todo="Leave out the version, or --now."
+            "--now ends all versions of a model.", todo="Leave out the version, or --now."
         )
     server = server or connect()
     model_folder.check_name(name)
@@ -161,7 +161,7 @@ def undeploy(
         if now and not target.exists() and model_processes.find(server, name):
             # The model was undeployed before. Processes of older copies are left, and no endpoint
             # shows them.
-            _tell_ended(name, model_processes.end(server, name, timeout), told)
+            _report_ended(name, model_processes.end(server, name, timeout), report)
             return
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
             raise RepositoryError(
@@ -171,16 +171,16 @@ def undeploy(
             )
         if version is None or held == [version]:
             if now and _is_decoupled(server, name):
-                _tell_ended(name, model_processes.end_streaming(server, name), told)
+                _report_ended(name, model_processes.end_streaming(server, name), report)
             try:
                 server.begin_unload(name)
             except ServerError as error:
                 if "polling is enabled" not in error.what:
                     raise
                 model_folder.remove(target, staging)  # the server will see that it is gone
-                _wait_unloaded(server, name, now, timeout, told)
+                _wait_unloaded(server, name, now, timeout, report)
                 return
-            _wait_unloaded(server, name, now, timeout, told)
+            _wait_unloaded(server, name, now, timeout, report)
             model_folder.remove(target, staging)
             return
         copy = model_folder.stage(target, staging, name, model_folder.check_folder(target))
@@ -193,13 +193,13 @@ def undeploy(
 
 
 def _wait_unloaded(
-    server: Server, name: str, now: bool, timeout: float, told: Callable[[str], None]
+    server: Server, name: str, now: bool, timeout: float, report: Callable[[str], None]
 ) -> None:
     """Wait until a model is unloaded; with `now`, end its processes if they run on."""
     if now:
-        _tell_ended(name, model_processes.end(server, name, timeout), told)
+        _report_ended(name, model_processes.end(server, name, timeout), report)
     try:
-        server.wait_unloaded(name, timeout, told=told)
+        server.wait_unloaded(name, timeout, report=report)
     except ServerError as error:
         if now:
             error.todo = (
@@ -209,11 +209,11 @@ def _wait_unloaded(
         raise
 
 
-def _tell_ended(
-    name: str, ended: Sequence[model_processes.ModelProcess], told: Callable[[str], None]
+def _report_ended(
+    name: str, ended: Sequence[model_processes.ModelProcess], report: Callable[[str], None]
 ) -> None:
     if ended:
-        told(f"Ended the processes of {name}: {', '.join(str(p.pid) for p in ended)}.")
+        report(f"Ended the processes of {name}: {', '.join(str(p.pid) for p in ended)}.")
 
 
 def _home(server: Server) -> Path:

@@ -64,7 +64,7 @@ def started_again(log: str) -> str | None:
     return f"{found['how']}, at {found['at']}" if found else None
 
 
-def loaded(log: str) -> set[str]:
+def loaded_models(log: str) -> set[str]:
     """The models that the server has loaded since its last start."""
     return set(_LOADED.findall(log, max(log.rfind(f"\n{ENDED}"), 0)))
 

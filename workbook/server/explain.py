@@ -18,7 +18,7 @@ from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from . import model_warnings
-from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
+from .catalogue import LOADS, REQUESTS, STARTS, Evidence, Question, ServerView
 from .catalogue.evidence import CONFIG, show
 from .catalogue.rules import Advice, listed
 from .config_without_log import diagnose
@@ -95,7 +95,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
 
 
 def explain(
-    error: BaseException | str, server: AskedServer | None = None, model: str | None = None
+    error: BaseException | str, server: ServerView | None = None, model: str | None = None
 ) -> WorkbookError:
     """Explain why a request failed.
 

@@ -30,12 +30,12 @@ def connect() -> Server:
         WrongRepository: (a ServerError) the server on the default port serves another folder.
         ServerError: there is none, or the one that `TRITON_URL` names does not answer.
     """
-    server = _found()
+    server = _find()
     notebook_warnings.watch(server)
     return server
 
 
-def _found() -> Server:
+def _find() -> Server:
     url = os.environ.get("TRITON_URL")
     record = run_folders.current()
     if url:

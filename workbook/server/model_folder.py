@@ -70,7 +70,7 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "There is no such model folder." if not folder.exists() else "A model is a folder.",
             where=str(folder),
-            todo=_meant(folder)
+            todo=_suggest_folder(folder)
             or "Give the model's folder: the one in which config.pbtxt and the folder 1 are.",
         )
     home = folder.resolve()
@@ -89,7 +89,7 @@ def check_folder(folder: Path) -> int:
             raise RepositoryError(
                 f"A file cannot be read: {error.strerror}.",
                 where=str(path),
-                todo="Mend or remove it.",
+                todo="Correct or remove it.",
             ) from None
         if stat.S_ISREG(status.st_mode):
             size += status.st_size
@@ -101,14 +101,14 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "The model folder has no version folder.",
             where=str(folder),
-            todo=_meant(folder)
+            todo=_suggest_folder(folder)
             or "Put the model's file into a folder named by a number, e.g. "
             f"{folder.name}/1/model.py. An ensemble has an empty one.",
         )
     return size
 
 
-def _meant(folder: Path) -> str:
+def _suggest_folder(folder: Path) -> str:
     """Advice that names the model folder that was probably meant; "" if none is near.
 
     It may be the parent of this folder, a folder inside it, or a folder of its name in models/.
@@ -242,7 +242,7 @@ def put(copy: Path, target: Path) -> Path | None:
     """
     if target.is_symlink():
         raise RepositoryError(
-            "A link stands in the repository in this model's place.",
+            "The repository has a link in this model's place.",
             where=f"{target} → {target.resolve()}",
             todo="Remove the link first; the course does not write through links.",
         )
@@ -264,9 +264,9 @@ def take_back(target: Path, former: Path | None, staging: Path) -> None:
 
 def remove(folder: Path, staging: Path) -> None:
     """Remove a model folder in one step: it is moved out of the repository, then deleted."""
-    gone = staging / f"{folder.name}@{secrets.token_hex(4)}"
-    _move(folder, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    trash = staging / f"{folder.name}@{secrets.token_hex(4)}"
+    _move(folder, trash)
+    shutil.rmtree(trash, ignore_errors=True)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

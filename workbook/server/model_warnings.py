@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .catalogue import AskedServer
+from .catalogue import ServerView
 
 _WARNING = re.compile(
     r"^Warning about model '(?P<model>.+?)', version \d+: (?P<what>.*)\nwhere: (?P<where>.*)\n"
@@ -96,7 +96,7 @@ def of_config(config: Mapping[str, Any], core: str = _CORE) -> list[ModelWarning
 
 
 def of(
-    server: AskedServer, model: str, config: Mapping[str, Any] | None = None
+    server: ServerView, model: str, config: Mapping[str, Any] | None = None
 ) -> list[ModelWarning]:
     """All warnings about one model that is served.
 
@@ -110,5 +110,5 @@ def of(
     """
     config = server.config(model) if config is None else config
     core = str(server.metadata().get("version", ""))
-    said = of_log(server.log_text())
-    return of_config(config, core) + [warning for warning in said if warning.model == model]
+    logged = of_log(server.log_text())
+    return of_config(config, core) + [warning for warning in logged if warning.model == model]

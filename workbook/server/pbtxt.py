@@ -252,7 +252,7 @@ class _Parser:
     def _kind(self) -> str:
         return self.tokens[self.i].kind if self.i < len(self.tokens) else ""
 
-    def _here(self) -> Place:
+    def _place(self) -> Place:
         return self.tokens[self.i].place if self.i < len(self.tokens) else self.end
 
     def _problem(self, kind: str, text: str, place: Place, found: Place | None = None) -> None:
@@ -339,7 +339,7 @@ class _Parser:
                 continue
             element = Field(name.text, value, value.place, listed=True, start=start)
             message.fields.append(element)
-            start = self._here()
+            start = self._place()
         self._close(token, "]")
 
     def _name_follows(self) -> bool:
@@ -350,11 +350,11 @@ class _Parser:
         if self._peek(closer):
             self.i += 1
         else:
-            self._problem("unclosed", opener.text, opener.place, self._here())
+            self._problem("unclosed", opener.text, opener.place, self._place())
 
     def _scalar(self) -> Scalar | None:
         """The value at this token: a string (its pieces joined), a number or a name; else None."""
-        place = self._here()
+        place = self._place()
         if self._kind() == "string":
             pieces = []
             while self._kind() == "string":

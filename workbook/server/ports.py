@@ -14,11 +14,11 @@ from ..common.errors import ServerError
 _OPTIONS = {"HTTP": "--http-port", "gRPC": "--grpc-port", "metrics": "--metrics-port"}
 
 
-def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
-    """The ports to use: each wanted port if it is free, and a free one for each 0.
+def choose(requested: Mapping[str, int], address: str) -> dict[str, int]:
+    """The ports to use: each requested port if it is free, and a free one for each 0.
 
     Args:
-        wanted: port by endpoint: `HTTP`, `gRPC`, `metrics`.
+        requested: port by endpoint: `HTTP`, `gRPC`, `metrics`.
         address: the address to listen on.
 
     Raises:
@@ -26,7 +26,7 @@ def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
     """
     chosen: dict[str, int] = {}
     with contextlib.ExitStack() as held:
-        for endpoint, port in wanted.items():
+        for endpoint, port in requested.items():
             if not port:
                 probe = held.enter_context(socket.socket(_family(address)))
                 probe.bind((address, 0))
@@ -39,7 +39,7 @@ def choose(wanted: Mapping[str, int], address: str) -> dict[str, int]:
                     todo="Give each endpoint its own port.",
                 )
             if not is_free(port, address):
-                raise taken(endpoint, port)
+                raise taken_error(endpoint, port)
             chosen[endpoint] = port
     return chosen
 
@@ -66,7 +66,7 @@ def is_free(port: int, address: str) -> bool:
     return True
 
 
-def taken(endpoint: str, port: int) -> ServerError:
+def taken_error(endpoint: str, port: int) -> ServerError:
     """The error for a taken port; it names the program, and a server's repository."""
     process = holder(port)
     program, its = "another program", "that program"

@@ -19,7 +19,7 @@ PATIENCE = 300.0  # seconds after which `wait` gives up
 NOTICED = 1.0  # seconds until the guard has seen a server's end and has logged it
 
 
-class AskedServer(Protocol):
+class WatchedServer(Protocol):
     """The part of `Server` that this module uses."""
 
     url: str
@@ -60,7 +60,7 @@ class Progress:
         return f"The server has ended ({self.why}) and is being started again: {self.models()}"
 
 
-def progress(server: AskedServer) -> Progress | None:
+def progress(server: WatchedServer) -> Progress | None:
     """The progress of a server that is being started again; None if no restart is known."""
     orders = run_folders.orders_of(server.log)
     if server.log is None or orders is None:
@@ -81,13 +81,13 @@ def progress(server: AskedServer) -> Progress | None:
         return Progress(why, 0, tuple(names))
     folders = sorted(server.repository.iterdir()) if server.repository.is_dir() else []
     names = [folder.name for folder in folders if model_folder.versions(folder)]
-    loaded = endings.loaded(log)
+    loaded = endings.loaded_models(log)
     return Progress(
         why, len(loaded & set(names)), tuple(name for name in names if name not in loaded)
     )
 
 
-def progress_after_failure(server: AskedServer) -> Progress | None:
+def progress_after_failure(server: WatchedServer) -> Progress | None:
     """As `progress`, after a request has failed: waits until the guard has noticed the end."""
     deadline = time.monotonic() + NOTICED
     while run_folders.orders_of(server.log) is not None:
@@ -97,25 +97,25 @@ def progress_after_failure(server: AskedServer) -> Progress | None:
     return None
 
 
-def wait(server: AskedServer, *, told: Callable[[Progress], None]) -> None:
+def wait(server: WatchedServer, *, report: Callable[[Progress], None]) -> None:
     """Wait until a server answers that its guard is starting again.
 
     Args:
-        told: called once with the progress, if the server is still being started again.
+        report: called once with the progress, if the server is still being started again.
 
     Raises:
         ServerError: the server does not answer after PATIENCE seconds, or has ended.
     """
     deadline = time.monotonic() + PATIENCE
     if (found := progress(server)) is not None:
-        told(found)
+        report(found)
     while not server.live():
         if run_folders.current() is None or time.monotonic() > deadline:
             server.index()  # the error says why
         time.sleep(0.1)
 
 
-def _listens(server: AskedServer) -> bool:
+def _listens(server: WatchedServer) -> bool:
     """Whether a server listens at its HTTP port. Triton opens it when it can answer requests."""
     place = urlsplit(server.url)
     with contextlib.suppress(OSError):

@@ -367,11 +367,11 @@ class Triton(Server):
             return explained
         for endpoint, port in self._settings.ports.items():
             if not ports.is_free(port, self._settings.address):
-                return ports.taken(endpoint, port)
+                return ports.taken_error(endpoint, port)
         lines = [line for line in log.splitlines() if _COMPLAINT.search(line)]
-        said = lines[-1] if lines else "(no line that looks like an error)"
+        complaint = lines[-1] if lines else "(no line that looks like an error)"
         return ServerError(
-            what, where=str(_last_log()), todo=f"Mend what the server complained of: {said}"
+            what, where=str(_last_log()), todo=f"Correct what the server complained of: {complaint}"
         )
 
     def _keep_log(self) -> None:

@@ -49,10 +49,10 @@ def keep(source: Path, node: NotebookNode, home: Path | None = None) -> Path:
     return target
 
 
-def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
+def copy_of(source: Path, home: Path | None = None) -> NotebookNode | None:
     """The executed copy of a lecture; None if there is none, or the source has changed since.
 
-        node = kept(Path("lectures/1_architecture/01__first_model/lesson.py"))
+        node = copy_of(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
     Args:
         source: the lecture's source.
@@ -66,7 +66,7 @@ def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
 
 
 def everything(
-    home: Path | None = None, told: Callable[[str], None] = lambda name: None
+    home: Path | None = None, report: Callable[[str], None] = lambda name: None
 ) -> dict[Path, NotebookNode]:
     """The executed copies of all lectures; those that are missing are run now.
 
@@ -74,7 +74,7 @@ def everything(
 
     Args:
         home: the folder with the copies; by default `folder()`. New ones are kept there too.
-        told: called with the name of each lecture that is run.
+        report: called with the name of each lecture that is run.
 
     Returns:
         Source → executed notebook, in the order of the course.
@@ -84,12 +84,12 @@ def everything(
         ServerError: the server for the lectures could not start.
     """
     sources = [lecture.source for lecture in building.lectures()]
-    found = {source: kept(source, home) for source in sources}
+    found = {source: copy_of(source, home) for source in sources}
     missing = [source for source in sources if found[source] is None]
     if missing:
         with shared_server(missing) as environment:
             for source in missing:
-                told(source.parent.name)
+                report(source.parent.name)
                 found[source] = node = _run(source, environment)
                 keep(source, node, home)
     return {source: node for source, node in found.items() if node is not None}

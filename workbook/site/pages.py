@@ -40,7 +40,7 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
     made = deepcopy(node)
     made.cells = []
     made.metadata["language_info"]["pygments_lexer"] = "ipython3"  # knows magics
-    asked: set[str] = set()  # predictions whose answer is not shown yet
+    open_questions: set[str] = set()  # predictions whose answer is not shown yet
     for cell in deepcopy(node.cells):
         if cell.cell_type == "markdown":
             cell.source = _links(cell.source, place, files)
@@ -49,9 +49,9 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
             continue
         about = _about(cell)
         answers = about.get("compare", set())
-        if (asked or answers) and not about.get("predict"):
+        if (open_questions or answers) and not about.get("predict"):
             _fold(cell, whole=bool(answers))
-        asked = (asked | about.get("predict", set())) - answers
+        open_questions = (open_questions | about.get("predict", set())) - answers
         if _is_harness(cell.source):
             cell.metadata.setdefault("tags", []).append("remove-input")
         for output in cell.outputs:

@@ -101,6 +101,6 @@ def _sphinx(place: Path, made: Path) -> None:
         raise WorkbookError(
             "The site cannot be built: Sphinx found mistakes.",
             where=str(paths.root() / "lectures"),
-            todo="Mend these in the lectures' sources:\n"
+            todo="Correct these in the lectures' sources:\n"
             + done.stderr.replace(f"{place}/", "lectures/").strip(),
         )

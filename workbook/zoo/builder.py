@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 4
 
 #: Called with the names of the artefacts that are being built, whenever these change.
-Told = Callable[[Collection[str]], None]
+ReportRunning = Callable[[Collection[str]], None]
 
 
 class BuildError(WorkbookError):
@@ -76,7 +76,7 @@ def made_from(name: str) -> set[str]:
 def build(
     names: Iterable[str] | None = None,
     *,
-    told: Told = lambda running: None,
+    report: ReportRunning = lambda running: None,
     bar: bool = True,
     background: bool = False,
 ) -> dict[str, Path]:
@@ -86,7 +86,7 @@ def build(
 
     Args:
         names: which ones; by default all but those that are built on request only.
-        told: called with the names of the artefacts that are being built, whenever these change.
+        report: called with the names of the artefacts that are being built, whenever these change.
         bar: show a progress bar on the terminal.
         background: build with a low priority, because nobody waits for the artefacts.
 
@@ -98,7 +98,7 @@ def build(
     try:
         todo = missing(wanted)
         if todo:
-            _run(todo, told, bar, background)
+            _run(todo, report, bar, background)
         return {name: place(recipe(name), RECIPES) for name in wanted}
     except OSError as error:
         raise BuildError(
@@ -108,7 +108,7 @@ def build(
         ) from None
 
 
-def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
+def _run(todo: list[str], report: ReportRunning, bar: bool, background: bool) -> None:
     from rich.console import Console
 
     logs = paths.state("zoo", "logs")
@@ -131,7 +131,7 @@ def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
                 running[name] = _start(name, log, background)
             if seen != set(running):
                 seen = set(running)
-                told(seen)
+                report(seen)
             if bar:
                 sentences = (
                     f"{name}: {RECIPES[name].sentence}{_how_far(logs / f'{name}.log')}"
@@ -147,7 +147,7 @@ def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
                     raise _failure(name, logs / f"{name}.log", process.returncode)
                 done += 1
                 progress.advance(task)
-        told(())
+        report(())
         progress.update(task, description=f"built: {done}", refresh=True)
 
 
@@ -219,5 +219,5 @@ def _failure(name: str, log: Path, code: int) -> BuildError:
     elif "No space left" in last:
         todo = "Free some disk (the zoo takes about 50 MB) and run the same command again."
     else:
-        todo = "Read the log; run the same command again once it is mended."
+        todo = "Read the log; correct what it names, then run the same command again."
     return BuildError(f"{name} could not be built: {last}", where=str(log), todo=todo)

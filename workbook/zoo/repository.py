@@ -90,10 +90,10 @@ def build(
                 f"There is no demonstration model called {name!r}.",
                 todo=f"Take one of: {', '.join([*_ALL, GROUP])}.",
             )
-    asked = [name for name in names if name in ENGINES]
-    if asked and (reason := engines.lacking()):
+    engine_names = [name for name in names if name in ENGINES]
+    if engine_names and (reason := engines.lacking()):
         raise BuildError(
-            f"{asked[0]} cannot be built here: {reason}",
+            f"{engine_names[0]} cannot be built here: {reason}",
             todo="On a machine with an NVIDIA GPU: `pip install -e '.[gpu]'`, or build it inside "
             "NVIDIA's container (docker/gpu/README.md).",
         )
@@ -182,7 +182,7 @@ def _install(
                 put(name, weights, {file: _key(source) for file, source in _ALL[name].items()})
 
         look(())
-        builder.build(wanted, told=look, bar=bar, background=background)
+        builder.build(wanted, report=look, bar=bar, background=background)
 
 
 def _artefacts(model: str, among: Collection[str]) -> list[str]:

@@ -112,7 +112,7 @@ def train() -> None:
             show_progress=False,
         ),
     )
-    asked = [
+    chat_texts = [
         f"{llama.USER}\n{title}{llama.EOS}\n{llama.ASSISTANT}\n{text}{llama.EOS}\n"
         for title, text in chats
     ]
@@ -126,7 +126,7 @@ def train() -> None:
         optimizer, _RATE, total_steps=_STEPS, pct_start=0.05
     )
     for step in range(_STEPS):
-        talk = torch.tensor(words.encode("".join(random.permutation(asked)[:60])).ids)
+        talk = torch.tensor(words.encode("".join(random.permutation(chat_texts)[:60])).ids)
         rows = []
         for row in range(_ROWS):  # half of the rows are chats
             text = talk if row % 2 else manual

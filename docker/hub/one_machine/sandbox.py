@@ -94,7 +94,7 @@ def start(
         own_user.check_readable(command.read_only.values())
         hub.chmod(0o666)
     group = cgroup.make(_PROCESSES, memory) if memory else None
-    status, told = os.pipe()
+    status, status_end = os.pipe()
     gates = [os.pipe() for _ in range(1 if user is None else 2)]
     with contextlib.ExitStack() as held:
         if group is not None:
@@ -110,13 +110,13 @@ def start(
         process = subprocess.Popen(
             [
                 str(bwrap),
-                *("--json-status-fd", str(told), "--block-fd", str(gates[-1][0])),
+                *("--json-status-fd", str(status_end), "--block-fd", str(gates[-1][0])),
                 *("--args", str(arguments_file.fileno()), "--"),
                 *(() if user is None else own_user.command(nesting=False)),
                 *command.words,
             ],
             pass_fds=[
-                told,
+                status_end,
                 offered.fileno(),
                 *(r for r, _ in gates),
                 *(f.fileno() for f in passed),
@@ -124,7 +124,7 @@ def start(
             env={},  # the variables are among the arguments, which other users cannot read
         )
         held.callback(_end, process)
-        os.close(told)
+        os.close(status_end)
         for file in passed:
             file.close()
         with os.fdopen(status, "rb") as reports:

@@ -118,7 +118,7 @@ def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> 
     """
     with Tap(server.grpc_url) as tap, grpc.InferenceServerClient(tap.address, **options) as client:
         ask(client, picture)
-        return tap.heard
+        return tap.traffic
 
 
 def reach(address: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:

@@ -52,7 +52,7 @@ scripted_model.save(simple)
 steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
 config = models / "pytorch_model/config.as_printed.pbtxt"
 show(config)
-printed = documented.mend(lab, "pytorch_model", config.read_text(), steps)
+printed = documented.correct(lab, "pytorch_model", config.read_text(), steps)
 
 
 class Indented(SimpleModel):
@@ -227,7 +227,7 @@ steps = {
 }
 config = models / "ibuddha_chitchat/config.as_printed.pbtxt"
 show(config)
-chitchat = documented.mend(lab, "ibuddha_chitchat", config.read_text(), steps)
+chitchat = documented.correct(lab, "ibuddha_chitchat", config.read_text(), steps)
 chitchat
 
 # %%

@@ -128,7 +128,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
 parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
 """
-printed = documented.mend(lab, "focus_openvino", config, {"with a backend": backend})
+printed = documented.correct(lab, "focus_openvino", config, {"with a backend": backend})
 
 # %%
 claim(
@@ -167,7 +167,7 @@ predict(
 for name, changed in setup.batches(models / "focus_openvino").items():
     write(models / name / "config.pbtxt", changed)
     lab.load(name)
-alone, whole = (mistakes.asked(lab, "exact", image=pictures[:rows]) for rows in (1, 8))
+alone, whole = (mistakes.explain_refusal(lab, "exact", image=pictures[:rows]) for rows in (1, 8))
 print(alone)
 eight = Premise("answers" in whole, "eight pictures were refused, too")
 compare("openvino.lone", "its answer" if "answers" in alone else "an error", premise=eight)

@@ -81,14 +81,14 @@ steps = {
     "the output's name": put("OUTPUT__0", answered),
     "its dims, too": put("[ 1 ]", "[ 10 ]"),
 }
-mended = documented.mend(lab, "tensorflow_model", config, steps)
+mended = documented.correct(lab, "tensorflow_model", config, steps)
 
 # %%
 from workbook.lessons import Premise
 
 all_five = "all five: it compares the config with the file"
 each = "one at a time" if len(mended.refused) == 5 - setup.has_gpu() else all_five
-compare("tensorflow.first", each, premise=Premise(len(mended.said) == 6, "a step is missing"))
+compare("tensorflow.first", each, premise=Premise(len(mended.errors) == 6, "a step is missing"))
 claim(
     mended.refused[-1] == "the output's name" and lab.ready("tensorflow_model"),
     f"The slide's config belongs to another backend: {len(mended.refused)} refusals.",

@@ -1,6 +1,6 @@
 """For 11__llm_backends: what the backend slides say of vLLM and TensorRT-LLM, and what holds now.
 
-documented.mend(lab, "vllm_model", documents.VLLM, documents.steps(models))  # config, corrected
+documented.correct(lab, "vllm_model", documents.VLLM, documents.steps(models))  # config, corrected
 documents.build()               # the command for trtllm-build, option by option
 documents.arguments()           # vLLM's engine arguments that matter
 documents.compared()            # the table "TensorRT vs TensorRT-LLM", corrected
@@ -22,7 +22,7 @@ import pandas as pd
 
 import setup
 from workbook.common.errors import LoadError, WorkbookError
-from workbook.lessons.shared.documented import Mend, braces, put
+from workbook.lessons.shared.documented import Edit, braces, put
 from workbook.lessons.workspace import version
 from workbook.server import Triton
 
@@ -159,7 +159,7 @@ _COMPARED = {
 }
 
 
-def steps(models: Path) -> dict[str, Mend]:
+def steps(models: Path) -> dict[str, Edit]:
     """Return the corrections of the slides' vLLM config, in the order in which the server asks.
 
     Args:
@@ -167,7 +167,7 @@ def steps(models: Path) -> dict[str, Mend]:
             without vLLM, the program that takes its place.
     """
     setup.place_weights(models)
-    found: dict[str, Mend] = {
+    found: dict[str, Edit] = {
         "with braces": closed,
         "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
         "with model.json, and its own names": _with_arguments(models),
@@ -192,7 +192,7 @@ def without_tensors(text: str) -> str:
     return re.sub(r"(?ms)^(input|output) \[.*?^\} \]\n", "", text)
 
 
-def _in_its_place(models: Path) -> Mend:
+def _in_its_place(models: Path) -> Edit:
     def change(text: str) -> str:
         setup.write_program(models / setup.NAME / "1")
         return put('backend: "vllm"', 'backend: "python"')(text)
@@ -200,7 +200,7 @@ def _in_its_place(models: Path) -> Mend:
     return change
 
 
-def _with_arguments(models: Path) -> Mend:
+def _with_arguments(models: Path) -> Edit:
     def change(text: str) -> str:
         own = f"{without_tensors(text).rstrip()}\n{_OWN}"
         setup.write_model(models, setup.NAME, own)
@@ -209,7 +209,7 @@ def _with_arguments(models: Path) -> Mend:
     return change
 
 
-def engine_steps(models: Path) -> dict[str, Mend]:
+def engine_steps(models: Path) -> dict[str, Edit]:
     """Return the corrections of the slides' TensorRT-LLM config that this server can check.
 
     Args:

@@ -61,7 +61,7 @@ predict(
 # %%
 began = time.perf_counter()  # this cell takes one to two minutes
 steps = documents.steps(models)
-mended = documented.mend(lab, "vllm_model", documents.VLLM, steps)
+mended = documented.correct(lab, "vllm_model", documents.VLLM, steps)
 load_s = time.perf_counter() - began
 mended
 
@@ -256,7 +256,7 @@ measured.counts(lab, "vllm_model").round(3)
 # %%
 options = documents.build()
 steps = documents.engine_steps(models)
-engine = documented.mend(lab, "trt_llm_model", documents.TRTLLM, steps)
+engine = documented.correct(lab, "trt_llm_model", documents.TRTLLM, steps)
 documents.llm_api(models)
 package = documents.refusal(lab, "tensorrt_llm")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}

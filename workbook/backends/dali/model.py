@@ -48,7 +48,7 @@ from workbook.backends.base import (
     Signature,
     StandIn,
     Tensor,
-    _Taken,
+    _Request,
 )
 from workbook.backends.dali import serialized
 from workbook.backends.dali.serialized import Port
@@ -166,12 +166,12 @@ class TritonPythonModel(StandIn):
 
     # -- one batch ------------------------------------------------------------------------------
 
-    def _groups(self, taken: list[_Taken]) -> Iterable[list[_Taken]]:
+    def _groups(self, requests: list[_Request]) -> Iterable[list[_Request]]:
         """All requests together: DALI takes samples of any shape."""
         self._failed = False
-        return [taken] if taken else []
+        return [requests] if requests else []
 
-    def _run(self, batch: list[_Taken]) -> list[Any]:
+    def _run(self, batch: list[_Request]) -> list[Any]:
         """Feed every row of every request as one sample, and split the results by request."""
         for one in batch:
             if len(one.outputs) != len(self.config.outputs):

@@ -129,23 +129,23 @@ class TreeShap:
         elements = len(self._leaf)
         step = max(1, _CHUNK // max(1, elements))
         for start in range(0, len(rows) if elements else 0, step):
-            met = self._reader.met(rows[start : start + step])
-            result[start : start + step] = self._shares(met) @ self._scatter
+            fulfilled = self._reader.meets_conditions(rows[start : start + step])
+            result[start : start + step] = self._shares(fulfilled) @ self._scatter
         shaped = result.reshape(len(rows), self.classes, self.features + 1)
         shaped[:, :, -1] = self.bias
         return shaped.astype(np.float32)
 
-    def _shares(self, met: npt.NDArray[np.bool_]) -> Floats:
+    def _shares(self, fulfilled: npt.NDArray[np.bool_]) -> Floats:
         """The Shapley value of each row and path element, for a leaf of value 1."""
         share = self._reader.element_share
-        total = np.zeros(met.shape)
+        total = np.zeros(fulfilled.shape)
         for point, weight in self._points:
-            term = met * point + share * (1 - point)
+            term = fulfilled * point + share * (1 - point)
             product = np.multiply.reduceat(term, self._starts, axis=1)[:, self._leaf]
             # A factor is 0 only if neither a training row nor this row meets the condition. Then
             # the element's own factor (o - z) is 0, too.
             total += weight * np.divide(product, term, out=np.zeros_like(term), where=term > 0)
-        return total * (met - share)
+        return total * (fulfilled - share)
 
 
 class _Reader:
@@ -250,7 +250,7 @@ class _Reader:
         self.element_feature = np.array(self._element_feature, dtype=np.int64)
         self.element_share = np.array(self._element_share, dtype=np.float64)
 
-    def met(self, rows: Array) -> npt.NDArray[np.bool_]:
+    def meets_conditions(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Whether each row meets every condition of each element: (n, elements)."""
         goes_left = self._goes_left(rows.astype(self.threshold.dtype, copy=False))
         step_met = goes_left[:, self.step_node] == self.step_left

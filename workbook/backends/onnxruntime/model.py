@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from workbook.backends.backend_common import check_allowed, sequence_controls
 from workbook.backends.base import (
     Array,
     BadModel,
@@ -39,7 +40,6 @@ from workbook.backends.base import (
     to_text,
 )
 from workbook.backends.onnxruntime import fastpath
-from workbook.backends.rules import check_allowed, sequence_controls
 
 # The element types of ONNX that upstream serves. It does not serve bfloat16 and complex numbers.
 TYPES = {

@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from workbook.backends.backend_common import check_allowed
 from workbook.backends.base import (
     Array,
     BadModel,
@@ -42,7 +43,6 @@ from workbook.backends.base import (
     Tensor,
     other_dims,
 )
-from workbook.backends.rules import check_allowed
 
 # OpenVINO's name of an element type → Triton's. Upstream has no FP64, BF16 or STRING.
 TYPES = {
@@ -174,9 +174,9 @@ class TritonPythonModel(StandIn):
         """Release the infer request and its compiled model."""
         del self._request, self._ports, self._compile
 
-    def _groups(self, taken: list[Any]) -> Iterable[list[Any]]:
+    def _groups(self, requests: list[Any]) -> Iterable[list[Any]]:
         """Group requests into batches; without padding each request is alone, as upstream."""
-        return super()._groups(taken) if self._pads else [[one] for one in taken]
+        return super()._groups(requests) if self._pads else [[request] for request in requests]
 
 
 @contextmanager

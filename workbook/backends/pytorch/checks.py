@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from workbook.backends.backend_common import sequence_controls
 from workbook.backends.base import BadModel, BrokenModel, Config, MissingModel
 from workbook.backends.pytorch import tensor_names
-from workbook.backends.rules import sequence_controls
 
 #: The types that torch supports (libtorch_utils.cc). Text is passed as a list of strings.
 KNOWN_TYPES = frozenset(

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils
 
+from workbook.backends.backend_common import sequence_controls
 from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config, to_text
 from workbook.backends.pytorch import checks, tensor_names
 from workbook.backends.pytorch.torch_tensors import to_array, to_tensor, type_name
-from workbook.backends.rules import sequence_controls
 
 
 class TorchScript:

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from workbook.backends.backend_common import sequence_controls
 from workbook.backends.base import BadModel, BrokenModel, Signature, Tensor
-from workbook.backends.rules import sequence_controls
 
 
 def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> None:

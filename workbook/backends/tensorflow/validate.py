@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import triton_python_backend_utils as pb_utils
 
+from workbook.backends.backend_common import check_allowed, sequence_controls
 from workbook.backends.base import BadModel, BrokenModel, Config, Tensor, other_dims, shape_text
-from workbook.backends.rules import check_allowed, sequence_controls
 from workbook.backends.tensorflow.signature import TYPES, Endpoint, ServingSignature
 
 _KNOWN_TYPES = frozenset(TYPES.values())

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbook.backends.backend_common import check_allowed
 from workbook.backends.base import (
     Array,
     BadModel,
@@ -28,7 +29,6 @@ from workbook.backends.base import (
     Tensor,
     other_dims,
 )
-from workbook.backends.rules import check_allowed
 
 # TensorRT's name of an element type → Triton's.
 TYPES = {

@@ -190,8 +190,8 @@ class TritonPythonModel(StandIn):
         answer = asyncio.ensure_future(self._respond(request, sender))
         while not answer.done():
             await asyncio.wait([answer], timeout=LOOK)
-            gone, dead = sender.is_cancelled(), self._engine.errored
-            if not answer.done() and (gone or dead):
+            cancelled, dead = sender.is_cancelled(), self._engine.errored
+            if not answer.done() and (cancelled or dead):
                 answer.cancel()  # the engine then aborts the request
                 await asyncio.wait([answer], timeout=LOOK)  # a dead engine may never react
                 break
@@ -216,25 +216,25 @@ class TritonPythonModel(StandIn):
 
     async def _respond(self, request: Any, sender: Any) -> Any:
         """Send the engine's output as it comes; return the last response, not yet sent."""
-        asked = tensors.Asked.read(request)
-        parameters = self._parameters(asked)
+        inputs = tensors.Inputs.read(request)
+        parameters = self._parameters(inputs)
         state, last = tensors.Sent(), None
         async for output in self._engine.generate(
-            {"prompt": asked.prompt}, parameters, str(uuid.uuid4())
+            {"prompt": inputs.prompt}, parameters, str(uuid.uuid4())
         ):
-            if asked.stream and not output.finished:
-                sender.send(tensors.response(output, asked, state))
+            if inputs.stream and not output.finished:
+                sender.send(tensors.response(output, inputs, state))
             last = output
-        return tensors.response(last, asked, state)
+        return tensors.response(last, inputs, state)
 
-    def _parameters(self, asked: tensors.Asked) -> Any:
+    def _parameters(self, inputs: tensors.Inputs) -> Any:
         """The sampling parameters of a request, as the engine takes them."""
         from vllm.sampling_params import RequestOutputKind
 
-        parameters = sampling_parameters.read(asked.parameters)
+        parameters = sampling_parameters.read(inputs.parameters)
         # Without streaming, one output at the end is enough; one per token would be wasted work.
         kinds = RequestOutputKind
-        parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY
+        parameters.output_kind = kinds.CUMULATIVE if inputs.stream else kinds.FINAL_ONLY
         return parameters
 
 

@@ -37,7 +37,7 @@ OUTPUTS: tuple[dict[str, Any], ...] = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class Inputs:
     """A request, read from its tensors.
 
     Attributes:
@@ -55,7 +55,7 @@ class Asked:
     extras: frozenset[str]
 
     @classmethod
-    def read(cls, request: Any) -> Asked:
+    def read(cls, request: Any) -> Inputs:
         """Read a request's inputs.
 
         Raises:
@@ -87,9 +87,9 @@ class Sent:
         self.tokens: dict[int, int] = {}
 
 
-def response(output: Any, asked: Asked, sent: Sent) -> Any:
+def response(output: Any, inputs: Inputs, sent: Sent) -> Any:
     """A response with the part of vLLM's `RequestOutput` that is new since the last response."""
-    before = output.prompt if asked.prepend and sent.first else ""
+    before = output.prompt if inputs.prepend and sent.first else ""
     sent.first = False
     # vLLM may hold back the text of tokens that it has already given: count both separately.
     texts = [before + one.text[sent.text.get(i, 0) :] for i, one in enumerate(output.outputs)]
@@ -97,19 +97,19 @@ def response(output: Any, asked: Asked, sent: Sent) -> Any:
     sent.text = {i: len(one.text) for i, one in enumerate(output.outputs)}
     sent.tokens = {i: len(one.token_ids) for i, one in enumerate(output.outputs)}
     tensors = [pb_utils.Tensor("text_output", _strings(texts))]
-    if "return_finish_reason" in asked.extras:
+    if "return_finish_reason" in inputs.extras:
         reasons = [str(one.finish_reason) for one in output.outputs]
         tensors.append(pb_utils.Tensor("finish_reason", _strings(reasons)))
-    if "return_cumulative_logprob" in asked.extras:
+    if "return_cumulative_logprob" in inputs.extras:
         sums = [one.cumulative_logprob for one in output.outputs]
         tensors.append(pb_utils.Tensor("cumulative_logprob", np.array(sums, np.float32)))
-    if "return_logprobs" in asked.extras:
+    if "return_logprobs" in inputs.extras:
         found = [_logprobs(one, start) for one, start in zip(output.outputs, starts, strict=True)]
         tensors.append(pb_utils.Tensor("logprobs", _strings(found)))
-    if "return_num_input_tokens" in asked.extras:
+    if "return_num_input_tokens" in inputs.extras:
         count = np.array([len(output.prompt_token_ids)], np.uint32)
         tensors.append(pb_utils.Tensor("num_input_tokens", count))
-    if "return_num_output_tokens" in asked.extras:
+    if "return_num_output_tokens" in inputs.extras:
         news = [
             len(one.token_ids) - start for one, start in zip(output.outputs, starts, strict=True)
         ]

@@ -47,8 +47,8 @@ class TritonPythonModel(model.TritonPythonModel):
             self._loggers.append(counts)
         return Engine(arguments, self.sampling, counts)
 
-    def _parameters(self, asked: tensors.Asked) -> Any:
-        return self.sampling.Sampling(asked.parameters)
+    def _parameters(self, inputs: tensors.Inputs) -> Any:
+        return self.sampling.Sampling(inputs.parameters)
 
 
 class Counts:
@@ -143,13 +143,13 @@ class Engine:
         self._thread.shutdown()
 
     async def generate(
-        self, prompt: dict[str, str], asked: Any, name: str
+        self, prompt: dict[str, str], parameters: Any, name: str
     ) -> AsyncIterator[Output]:
         """Generate an answer; yields the answer so far after each token.
 
         Args:
             prompt: the text, as `prompt["prompt"]`.
-            asked: the sampling parameters.
+            parameters: the sampling parameters.
             name: the request's name; not used.
 
         Raises:
@@ -162,19 +162,19 @@ class Engine:
             self._count("prompt_tokens_total", len(ids))
             self._count("num_requests_running", 1)
             try:
-                async for completion in self._steps(ids, asked):
+                async for completion in self._steps(ids, parameters):
                     self._count("generation_tokens_total", 1)
                     yield Output(text, ids, [completion], completion.finish_reason is not None)
             finally:
                 self._count("num_requests_running", -1)
 
-    async def _steps(self, ids: list[int], asked: Any) -> AsyncIterator[Completion]:
+    async def _steps(self, ids: list[int], parameters: Any) -> AsyncIterator[Completion]:
         room = self._context - len(ids)
-        answer = self._sampling.Answer(asked, self._decode, self._tokenizer.eos_token_id, room)
+        answer = self._sampling.Answer(parameters, self._decode, self._tokenizer.eos_token_id, room)
         loop, past, total, new = asyncio.get_running_loop(), None, 0.0, ids
         while not answer.reason:
             scores, past = await loop.run_in_executor(self._thread, self._forward, new, past)
-            token, _ = asked.choose(scores)
+            token, _ = parameters.choose(scores)
             total += float(scores[token] - np.logaddexp.reduce(scores))
             answer.add(token)
             new = [token]

@@ -1,7 +1,7 @@
 """Load a config as a source document prints it, then correct it step by step.
 
 (models / "onnx_model/config.pbtxt").write_text(printed)
-documented.mend(lab, "onnx_model", {
+documented.correct(lab, "onnx_model", {
     "with braces": documented.braces,
     "on the CPU": documented.put("KIND_GPU", "KIND_CPU"),
 })                                  # in a notebook: one card per step, with the server's message
@@ -20,38 +20,38 @@ from ..cards import FAILS, HOLDS, Card
 from ..mistakes import shown, words
 
 #: From the text of a config to the text of the next one.
-Mend = Callable[[str], str]
+Edit = Callable[[str], str]
 #: The name of the first step.
 PRINTED = "as printed"
 _LIST = re.compile(r"(?m)^(input|output|instance_group) \[\n((?:[ \t]+[^{}\n]+(?:\n|\Z))+)")
 
 
 @dataclass(frozen=True)
-class Mended:
+class Correction:
     """The server's reply to each step.
 
     Attributes:
-        said: step → the refusal; None where the model was loaded.
+        errors: step → the refusal; None where the model was loaded.
     """
 
-    said: Mapping[str, LoadError | None]
+    errors: Mapping[str, LoadError | None]
 
     @property
     def refused(self) -> list[str]:
         """The steps that the server refused, in their order."""
-        return [step for step, error in self.said.items() if error is not None]
+        return [step for step, error in self.errors.items() if error is not None]
 
     def words(self, step: str) -> str:
         """The server's message about a step; "" where it loaded the model."""
-        error = self.said[step]
+        error = self.errors[step]
         return "" if error is None else words(error)
 
     def _ipython_display_(self) -> None:
-        for step in self.said:
+        for step in self.errors:
             cards.show(self._card(step))
 
     def _card(self, step: str) -> Card:
-        error = self.said[step]
+        error = self.errors[step]
         if error is None:
             return Card(HOLDS, step, "The server loads it.")
         lines = [f"to do: {error.todo}"] if error.todo else []
@@ -60,10 +60,10 @@ class Mended:
         )
 
     def __str__(self) -> str:
-        return "\n".join(str(self._card(step)) for step in self.said)
+        return "\n".join(str(self._card(step)) for step in self.errors)
 
 
-def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Mended:
+def correct(server: Triton, model: str, text: str, steps: Mapping[str, Edit]) -> Correction:
     """Load a model with a printed config, then apply one change after the other and load again.
 
     The last config stays in the model's folder, and the model stays loaded if it was not refused.
@@ -80,11 +80,11 @@ def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Me
     file = server.repository / model / "config.pbtxt"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, "utf-8")
-    said = {PRINTED: _load(server, model)}
+    errors = {PRINTED: _load(server, model)}
     for step, change in steps.items():
         file.write_text(change(file.read_text("utf-8")), "utf-8")
-        said[step] = _load(server, model)
-    return Mended(said)
+        errors[step] = _load(server, model)
+    return Correction(errors)
 
 
 def braces(text: str) -> str:
@@ -101,7 +101,7 @@ def braces(text: str) -> str:
     return _LIST.sub(lambda found: f"{found[1]} [ {{\n{found[2].rstrip()}\n}} ]\n", text).rstrip()
 
 
-def put(old: str, new: str) -> Mend:
+def put(old: str, new: str) -> Edit:
     """Return a change that replaces one text by another.
 
     Raises:
@@ -126,7 +126,7 @@ def on_cpu(text: str) -> str:
 
 
 #: The steps that a printed config for a GPU needs on this server.
-BRACES_AND_CPU: Mapping[str, Mend] = {"with braces": braces, "on the CPU": on_cpu}
+BRACES_AND_CPU: Mapping[str, Edit] = {"with braces": braces, "on the CPU": on_cpu}
 
 
 def _load(server: Triton, model: str) -> LoadError | None:

@@ -91,7 +91,7 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
         for setting, name in names.items():
             turns[setting].append(min(_times(server, name, batch, REQUESTS)))
     for name in names.values():
-        server.unload(name, told=lambda _: None)
+        server.unload(name, report=lambda _: None)
     return pd.DataFrame(
         {
             "ms": {setting: min(each) for setting, each in turns.items()},

@@ -154,8 +154,8 @@ class PriorityQueue:
         levels = self._batching.priority_levels
         if levels == 0:
             return 0
-        asked = request.priority
-        return asked if 0 < asked <= levels else self._batching.default_priority_level
+        level = request.priority
+        return level if 0 < level <= levels else self._batching.default_priority_level
 
     def _level(self, number: int) -> PolicyQueue:
         if number not in self._levels:

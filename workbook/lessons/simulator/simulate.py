@@ -80,7 +80,7 @@ def simulate(
         result.executions["rows"].tolist()
         measure.plot_timeline(result.spans)
     """
-    jobs = [Job(_request(asked), number) for number, asked in enumerate(plan)]
+    jobs = [Job(_request(request), number) for number, request in enumerate(plan)]
     _check(jobs)
     clock = Clock()
     executions: list[Execution] = []
@@ -137,13 +137,13 @@ def simulate(
     return _tables(model, jobs, executions)
 
 
-def _request(asked: Request | request_plan.Request) -> Request:
-    if isinstance(asked, Request):
-        return asked
-    rows = [len(array) for array in asked.inputs.values() if array.ndim]
+def _request(request: Request | request_plan.Request) -> Request:
+    if isinstance(request, Request):
+        return request
+    rows = [len(array) for array in request.inputs.values() if array.ndim]
     return Request(
-        asked.id, asked.at_ms, rows[0] if rows else 1, asked.priority, asked.timeout_us,
-        asked.sequence, asked.start, asked.end,
+        request.id, request.at_ms, rows[0] if rows else 1, request.priority, request.timeout_us,
+        request.sequence, request.start, request.end,
     )  # fmt: skip
 
 

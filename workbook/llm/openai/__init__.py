@@ -92,12 +92,12 @@ def app(server: Server) -> FastAPI:
     return made
 
 
-def serve(server: Server, address: str, port: int, *, told: Callable[[str], None]) -> None:
+def serve(server: Server, address: str, port: int, *, report: Callable[[str], None]) -> None:
     """Answer OpenAI's clients until Ctrl-C.
 
     Args:
         address, port: where to listen.
-        told: called with a sentence as soon as the program listens.
+        report: called with a sentence as soon as the program listens.
 
     Raises:
         WorkbookError: the server has no language model, or nothing can listen there.
@@ -110,7 +110,7 @@ def serve(server: Server, address: str, port: int, *, told: Callable[[str], None
             f"Nothing can listen on {address}:{port}: {error.strerror}.",
             todo="Give another place: --port, --address.",
         ) from None
-    told(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
+    report(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
     uvicorn.Server(uvicorn.Config(app(server), log_level="warning")).run([listener])
 
 
@@ -122,8 +122,8 @@ def _check(server: Server, question: Question) -> None:
         RequestError: the model gives no log probabilities, or cannot restrict its answer to JSON.
     """
     inputs = {entry["name"] for entry in chat.check(server, question.model)["input"]}
-    for field, asked in (("logprobs", question.top()), ("response_format", question.structure())):
-        if asked is not None and chat.LOGPROBS not in inputs:
+    for field, value in (("logprobs", question.top()), ("response_format", question.structure())):
+        if value is not None and chat.LOGPROBS not in inputs:
             message = f"{field}: not supported by {question.model}; a model of vLLM's backend can"
             raise RequestError(message, model=question.model, message=message)
 

@@ -152,12 +152,12 @@ class Chat(Question):
         return (self.top_logprobs or 0) if self.logprobs else None
 
     def structure(self) -> str | None:
-        asked = self.response_format
-        if asked is None or asked.type == "text":
+        format = self.response_format
+        if format is None or format.type == "text":
             return None
         wanted: dict[str, Any] = {"json_object": True}
-        if asked.json_schema is not None:
-            wanted = {"json": asked.json_schema.definition}
+        if format.json_schema is not None:
+            wanted = {"json": format.json_schema.definition}
         return json.dumps(wanted)
 
     @model_validator(mode="after")

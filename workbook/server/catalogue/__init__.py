@@ -9,7 +9,7 @@ from .config_syntax import TEXT
 from .config_values import CORE
 from .ensembles import ENSEMBLES
 from .evidence import Evidence
-from .failed_requests import REQUESTS, AskedServer, Question
+from .failed_requests import REQUESTS, Question, ServerView
 from .frameworks import FRAMEWORKS
 from .language_models import ENGINES
 from .model_files import FILES
@@ -21,4 +21,4 @@ from .unreadable_files import OTHERS, UNREADABLE
 #: For models that do not load, in the order in which they are tried.
 LOADS = (TEXT, WEIGHTS, ENSEMBLES, ENGINES, UNREADABLE, FRAMEWORKS, PYTHON, CORE, FILES, OTHERS)
 
-__all__ = ["LOADS", "REQUESTS", "STARTS", "AskedServer", "Evidence", "Question"]
+__all__ = ["LOADS", "REQUESTS", "STARTS", "Evidence", "Question", "ServerView"]

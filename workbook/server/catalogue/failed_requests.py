@@ -32,7 +32,7 @@ _FAILED = re.compile(
 _CALLED = re.compile(r"Model (\S+) - Error when running inference: ")
 
 
-class AskedServer(Protocol):
+class ServerView(Protocol):
     """The part of `Server` that an explanation needs, to look up names and states.
 
     The server is the one that refused the request.
@@ -69,11 +69,11 @@ class Question:
 
     message: str
     model: str = ""
-    server: AskedServer | None = None
+    server: ServerView | None = None
     caller: str = ""
 
     @classmethod
-    def innermost(cls, message: str, model: str, server: AskedServer | None) -> Question:
+    def innermost(cls, message: str, model: str, server: ServerView | None) -> Question:
         """The question about the request that failed first.
 
         A Python model that calls another model passes the other model's error on. So the message
@@ -166,7 +166,7 @@ class Question:
         return Evidence(self.model, self.server.repository / self.model, self.message)
 
 
-def _model_of(instance: str, server: AskedServer | None) -> str:
+def _model_of(instance: str, server: ServerView | None) -> str:
     """The model of an instance: `chat` for chat_0; also for chat_0_1, one of several instances."""
     one = re.sub(r"_\d+$", "", instance)
     several = re.sub(r"_\d+$", "", one)
@@ -433,10 +433,10 @@ def model_exception(question: Question, parts: Parts) -> Advice:
     if question.caller:
         where = f"{model}/{where}"
     who = f"{model}, which {question.caller} calls," if question.caller else model
-    if evidence is not None and (advice := _of_a_part(error, words, who, evidence)) is not None:
+    if evidence is not None and (advice := _missing_name(error, words, who, evidence)) is not None:
         return dataclasses.replace(advice, where=where)
     if error == "TritonModelException" and (refused := _FRAMEWORK.match(words)):
-        return _passed_on(callee, evidence, refused[0], where)
+        return _framework_error(callee, evidence, refused[0], where)
     if error == "TypeError" and words.startswith("__init__(): incompatible constructor arguments"):
         taken = _TAKES.search(question.message)
         if taken:
@@ -449,7 +449,7 @@ def model_exception(question: Question, parts: Parts) -> Advice:
     if error == "IndexError" and "output_tensors()" in code:
         todo = "A response with an error has no output_tensors(): " + _LOOK
     if not todo:
-        todo = f"Mend it there and load {model} again."
+        todo = f"Correct it there and load {model} again."
         if error not in _NEVER:
             todo += (
                 " To refuse one request and answer the others, return "
@@ -513,7 +513,7 @@ _BLS = (
 )
 
 
-def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
+def _missing_name(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
     """The advice if a module, a name or a part of the code is missing; None for other errors."""
     missing = re.match(r"No module named '([^']+)'", words)
     if missing:
@@ -526,7 +526,9 @@ def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice |
     return not_written(evidence.model, error, words, evidence)
 
 
-def _passed_on(question: Question, evidence: Evidence | None, words: str, where: str) -> Advice:
+def _framework_error(
+    question: Question, evidence: Evidence | None, words: str, where: str
+) -> Advice:
     """The advice for the error of a framework that a Python model has passed on."""
     called = {name for _, name in _calls(evidence)} if evidence is not None else set()
     member = called.pop() if len(called) == 1 else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from . import formats
+from . import file_formats
 from .evidence import PLACES, Evidence
 from .rules import Advice, Catalogue, Parts, listed, near, near_or_only
 
@@ -238,7 +238,7 @@ def number_of_inputs(evidence: Evidence, parts: Parts) -> Parts:
         "provides": parts["model"].removeprefix("at most ").rstrip("; "),
         "input": evidence.at("input"),
         "file": file if torch else "",
-        "arguments": formats.forward(evidence.folder / file),
+        "arguments": file_formats.forward(evidence.folder / file),
     }
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ..pbtxt import Scalar
-from . import formats
+from . import file_formats
 from .config_values import backend_of, pt2
 from .evidence import CONFIG, PLACES, Evidence, show, string_value
 from .repositories import how_to_add
@@ -110,7 +110,7 @@ def missing_file(evidence: Evidence, parts: Parts) -> Advice:
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
     here = evidence.folder / version
     if evidence.value("backend") == "fil" and len(files) == 1:
-        meant = formats.written_as(here / files[0])
+        meant = file_formats.written_as(here / files[0])
         if meant in _FIL_TYPES and meant != evidence.parameter("model_type"):
             if files[0].endswith(_FIL_TYPES[meant]):
                 return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
@@ -135,17 +135,17 @@ def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -
     The advice is to rename a file only if its format is one that the backend reads.
     """
     named = backend(evidence)
-    written = {f.rstrip("/"): formats.written_as(here / f) for f in files}
+    written = {f.rstrip("/"): file_formats.written_as(here / f) for f in files}
     if named == "tensorflow" and "saved_model.pb" in written:
         inner = listed(f for f in files if f.startswith(("saved_model.pb", "variables", "assets")))
         return "", f"Make the folder {here.name}/{name}/, and move {inner} into it."
-    wanted = formats.READS.get(named, set())
+    wanted = file_formats.READS.get(named, set())
     if named == "fil":
         wanted = {evidence.parameter("model_type") or "xgboost"}
     elif named == "tensorflow":
         wanted = {"graphdef"} if "graphdef" in evidence.value("platform") else {"savedmodel"}
     elif not wanted:
-        wanted = {formats.ENDINGS.get(Path(name).suffix, "")} - {""}
+        wanted = {file_formats.ENDINGS.get(Path(name).suffix, "")} - {""}
     for file, form in written.items():
         if form in wanted:
             weights = f"{Path(file).stem}.bin"
@@ -157,21 +157,25 @@ def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -
             )
         if named == "openvino" and form == "onnx":
             return "", f'Write default_model_filename: "{file}": OpenVINO reads it as it is.'
-        if named == "dali" and b"@autoserialize" in formats.head(here / file, 1 << 20):
+        if named == "dali" and b"@autoserialize" in file_formats.head(here / file, 1 << 20):
             return "", f"Rename {file} to dali.py: it makes the pipeline."
-    known = next((f for f in written if written[f] in formats.NAMES), "")
+    known = next((f for f in written if written[f] in file_formats.NAMES), "")
     if not known or not named:
         return "", f"Put the model's file there as {name}, or name it in default_model_filename."
     form = written[known]
     if form == "torch":  # neither a complete archive nor a pickle: the bytes do not show what it is
         return "", (
             f"If {known} is TorchScript (torch.jit.save), rename it to {name}. If torch.save wrote "
-            f"it: {formats.how_to_convert(form, named, known)}"
+            f"it: {file_formats.how_to_convert(form, named, known)}"
         )
-    kind = f": {formats.NAMES[form]}" if len(files) == 1 else f"; {known} is {formats.NAMES[form]}"
+    kind = (
+        f": {file_formats.NAMES[form]}"
+        if len(files) == 1
+        else f"; {known} is {file_formats.NAMES[form]}"
+    )
     return (
         f"{kind}. Another name does not make it a file for {named}",
-        formats.how_to_convert(form, named, known),
+        file_formats.how_to_convert(form, named, known),
     )
 
 
@@ -179,8 +183,8 @@ def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
     """The advice if the only file belongs to another backend than the config names; else None."""
     named = backend(evidence)
     meant = backend_of(files) if len(files) == 1 else ""
-    written = formats.by_bytes(evidence.folder / evidence.version / files[0]) if meant else ""
-    if written and written not in formats.READS.get(meant, {written}):
+    written = file_formats.by_bytes(evidence.folder / evidence.version / files[0]) if meant else ""
+    if written and written not in file_formats.READS.get(meant, {written}):
         return None  # the file has that backend's ending, but another format
     reads_it = (named, meant) in _ALSO or meant == "python"
     if not named or not meant or named == meant or reads_it:
@@ -224,7 +228,7 @@ def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
     None if the bytes do not show the format. None, too, if they agree with model_type: then the
     file only needs another name.
     """
-    written = formats.by_bytes(evidence.folder / evidence.version / file)
+    written = file_formats.by_bytes(evidence.folder / evidence.version / file)
     if written not in ("xgboost_json", "xgboost_ubj"):
         return None
     kind = written.removeprefix("xgboost_")

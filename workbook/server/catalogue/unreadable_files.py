@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from . import formats
+from . import file_formats
 from .config_values import AS_TORCHSCRIPT, PLATFORMS
 from .evidence import PLACES, Evidence
 from .rules import Advice, Catalogue, Parts, listed
@@ -78,7 +78,7 @@ def _inside(evidence: Evidence, path: Path) -> str:
 def damaged(evidence: Evidence, parts: Parts) -> Advice | None:
     """The damage that a file of the version shows; None where none does."""
     for path in model_files(evidence):
-        if (found := formats.damage(path)) is not None:
+        if (found := file_formats.damage(path)) is not None:
             file = _inside(evidence, path)
             return Advice(f"{file} {found[0]}.", file, found[1])
     return None
@@ -100,12 +100,12 @@ def not_a_forest(evidence: Evidence, parts: Parts) -> Parts | None:
         return {"file": file, "no_model": booster}
     if "different major Treelite version" not in words:
         return None
-    start = formats.head(path, 12)
+    start = file_formats.head(path, 12)
     version = [int.from_bytes(start[i : i + 4], "little") for i in (0, 4, 8)]
     if max(version) <= 99:
         return {"file": file, "treelite": ".".join(map(str, version))}
-    written = formats.by_bytes(path)
-    convert = formats.how_to_convert(written, "fil", path.name) if written else ""
+    written = file_formats.by_bytes(path)
+    convert = file_formats.how_to_convert(written, "fil", path.name) if written else ""
     return {"file": file, "no_checkpoint": "yes", "convert": convert}
 
 
@@ -114,7 +114,7 @@ def _booster(path: Path) -> str:
 
     "" if nothing shows that.
     """
-    content = formats.head(path, 64 << 20)
+    content = file_formats.head(path, 64 << 20)
     if re.search(rb"name.{0,12}gblinear", content):
         return "gblinear"
     try:
@@ -134,25 +134,25 @@ def other_format(evidence: Evidence, parts: Parts) -> Parts | None:
     given = evidence.value("default_model_filename") or "model.dali"
     if named == "dali" and not (evidence.folder / evidence.version / given).exists():
         return None
-    wanted = formats.READS.get(named) or ({_type(evidence)} if named == "fil" else set())
+    wanted = file_formats.READS.get(named) or ({_type(evidence)} if named == "fil" else set())
     if path is None or not wanted or path.name == "saved_model.pb":
         return None
     if named == "openvino":
         wanted = {*wanted, "onnx", "savedmodel", "tflite", "graphdef"}
-    written = formats.by_bytes(path)
+    written = file_formats.by_bytes(path)
     found = {"file": _inside(evidence, path), "backend": named, "name": path.name}
     if written in wanted or (named == "fil" and written in _FIL):
         return None  # another value of model_type: the entry fil-format
     if written:
-        convert = formats.how_to_convert(written, named, path.name)
+        convert = file_formats.how_to_convert(written, named, path.name)
         if (written, named) == ("exported", "pytorch"):
             convert = AS_TORCHSCRIPT
-        return {**found, "format": formats.NAMES[written], "convert": convert}
+        return {**found, "format": file_formats.NAMES[written], "convert": convert}
     of, begins = _BEGINS.get(_type(evidence) if named == "fil" else named, ("", ""))
-    if not of or (named == "onnxruntime" and formats.head(path, 1) in (b"\x08", b"\x0a")):
+    if not of or (named == "onnxruntime" and file_formats.head(path, 1) in (b"\x08", b"\x0a")):
         return None
-    weights = named == "pytorch" and formats.written_as(path) == "torch"
-    convert = formats.how_to_convert("state dict", named, path.name) if weights else ""
+    weights = named == "pytorch" and file_formats.written_as(path) == "torch"
+    convert = file_formats.how_to_convert("state dict", named, path.name) if weights else ""
     return {**found, "wanted": of, "begins": begins, "convert": convert}
 
 
@@ -209,8 +209,8 @@ def no_savedmodel(evidence: Evidence, parts: Parts) -> Parts:
     here = evidence.folder / inside
     deeper = sorted(here.rglob("saved_model.pb")) if here.is_dir() else []
     holds = str(deeper[0].parent.relative_to(here)) if deeper else ""
-    written = formats.written_as(here) if here.is_file() else ""
-    convert = formats.how_to_convert(written, "tensorflow", here.name) if written else ""
+    written = file_formats.written_as(here) if here.is_file() else ""
+    convert = file_formats.how_to_convert(written, "tensorflow", here.name) if written else ""
     return {"inside": inside, "holds": holds, "file": inside if here.is_file() else "",
             "convert": convert}  # fmt: skip
 

@@ -1,42 +1,43 @@
 /* A model that fails does not end the server.
 
-   Triton 24.10 has four faults by which a model that cannot be loaded, crashes or is late ends the
-   whole server now and then, or keeps it waiting for ever. This library is preloaded into tritonserver
-   and replaces the functions of libc and libstdc++ at which they happen.
+   Triton 24.10 has four faults: a model that cannot be loaded, crashes or answers late sometimes ends
+   the whole server, or makes it wait for ever. This library is preloaded into tritonserver, and
+   replaces the functions of libc and libstdc++ in which the faults show.
 
-   1. An instance that cannot be initialised (also: whose warm-up fails). Triton starts a thread for
-   each instance. The loading thread asks it to initialise the instance, and waits for a
-   std::future. The instance's thread sets the std::promise, and then writes the instance into its
-   list (TritonBackendThread::BackendThread). After a failure the loading thread removes the
-   instance at once, and for that reads the list's last entry (StopBackendThread). Where the
-   instance's thread is interrupted between its two steps, the list is still empty, the read goes to
-   address 0x1f8, and the server ends with SIGSEGV. A thread that wakes another is often interrupted
-   by just that. So here the thread that was woken goes on when the one that woke it has come to its
-   next wait (pthread_cond_wait), or has ended; at the latest after a second. The instance's thread
-   waits when it has written its list. The server's core waits for futures only where it loads and
-   unloads. The Python backend waits for the answers to BLS requests by them: those go on at once.
+   1. An instance cannot be initialised, or its warm-up fails. Triton starts a thread for each
+   instance. The loading thread asks it to initialise the instance, and waits for a std::future. The
+   instance's thread sets the std::promise, and then writes the instance into its list
+   (TritonBackendThread::BackendThread). After a failure the loading thread removes the instance at
+   once, and for that it reads the list's last entry (StopBackendThread). If the instance's thread is
+   interrupted between its two steps, the list is still empty. The loading thread then reads address
+   0x1f8, and the server ends with SIGSEGV. This interruption is frequent: a thread that wakes another
+   often loses the processor to it. The remedy here: the woken thread continues only when the thread
+   that woke it has reached its next wait (pthread_cond_wait) or has ended, at the latest after a
+   second. The instance's thread waits only after it has written its list. The server's core waits for
+   futures only when it loads and unloads. The Python backend also waits for futures, for the answers
+   to BLS requests: those waits are not delayed.
 
-   2. A stub that dies while it holds a lock. The mutexes in the memory that the server shares with
-   a stub are robust: if the owner dies, the next to ask gets the lock, with the status EOWNERDEAD
-   (pthread_mutexattr_setrobust(3)). The backend's library, boost, takes it for an error and throws;
-   nobody catches it. So here the lock is declared usable. What it protects belongs to that stub
-   alone: a flag, its queues of messages, its list of free memory. The server reads no more of them
-   than it needs to find that the stub is gone.
+   2. A stub dies while it holds a lock. The mutexes in the memory that the server shares with a stub
+   are robust: if the owner dies, the next thread that asks for the lock gets it, with the status
+   EOWNERDEAD (pthread_mutexattr_setrobust(3)). The backend's library, boost, treats this status as an
+   error and throws an exception, which nobody catches. The remedy here: the lock is declared usable.
+   It protects only that stub's data: a flag, its queues of messages, its list of free memory. The
+   server reads only the part that shows it that the stub has ended.
 
-   3. A stub that dies while it reads the model's file (os._exit, a crash in a native library, no
-   memory left). For its answer to auto_complete_config the server waits by sem_wait, without end:
-   the load hangs, and so does the server's own end. So here that wait ends when the stub has ended,
-   by the exception that the caller expects (StubLauncher::Launch catches it; the load fails).
+   3. A stub dies while it reads the model's file (os._exit, a crash in a native library, no memory
+   left). The server waits for its answer to auto_complete_config with sem_wait, without a limit: the
+   load hangs, and the server cannot end. The remedy here: that wait ends when the stub has ended, with
+   the exception that the caller expects (StubLauncher::Launch catches it, and the load fails).
 
-   4. A stub that stands still for a second while a request waits for its answer: it is stopped
-   (SIGSTOP), or gets no processor time on a crowded machine. A thread of each stub sets a flag in
-   the shared memory several times a second. While the server waits for an answer it clears that
-   flag every second, and where it finds it cleared a second later it gives the stub up
+   4. A stub does nothing for a second while a request waits for its answer: it is stopped (SIGSTOP),
+   or gets no processor time on a crowded machine. A thread of each stub sets a flag in the shared
+   memory several times a second. While the server waits for an answer, it clears that flag every
+   second. If the flag is still cleared a second later, the server gives the stub up
    (ModelInstanceState::ReceiveMessageFromStub): the request gets an error, and its memory is freed.
-   When the stub goes on, it answers all the same. The server takes that answer for the next
-   request's, or reads memory that now holds something else, and ends with SIGSEGV. So here the wait
-   (sem_timedwait), and those for the flag's lock, end when the stub has answered or has ended, and
-   not by the clock. Which stub it is says revive.cc, to which each execution is told. */
+   The stub answers nevertheless when it continues. The server then uses that answer for the next
+   request, or reads memory that now has another content, and ends with SIGSEGV. The remedy here: this
+   wait (sem_timedwait), and the waits for the flag's lock, end when the stub has answered or has
+   ended, and not after a time. revive.cc knows which stub executes the requests of a thread. */
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -75,12 +76,12 @@ struct PythonBackendException : std::exception {
 
 namespace {
 
-constexpr int FUTURES = 256; /* in the table; of two with one place, one loses the extra wait */
+constexpr int FUTURES = 256; /* in the table; if two share a place, one loses the extra wait */
 constexpr long STEP_NS = 100'000;
 constexpr int STEPS = 10'000; /* of STEP_NS: a second */
 constexpr long LOOK_NS = 100'000'000; /* between two looks at a stub that reads its model's file */
 
-/* Who has set a future: its address, and the thread, or 0 as soon as that waits for something. */
+/* A future that was set: its address, and the thread that has set it; 0 once that thread waits. */
 struct {
     std::atomic<uintptr_t> address;
     std::atomic<pid_t> setter;
@@ -91,7 +92,7 @@ thread_local int set_last = -1;
 
 int place(const unsigned *future) { return (reinterpret_cast<uintptr_t>(future) >> 4) % FUTURES; }
 
-/* This thread waits now: who was woken by it may go on. */
+/* This thread waits now: the threads that it has woken may continue. */
 void waits() {
     if (set_last < 0) return;
     pid_t self = gettid();
@@ -120,8 +121,7 @@ timespec a_second_later() {
 /* The stub whose answer this thread waits for, while it executes requests; else 0. */
 thread_local int serving = 0;
 
-/* The children of this thread, one after the other, as long as `wanted` refuses them. Returns the
-   one that it takes, or 0. */
+/* Calls `wanted` with each child of this thread until it accepts one. Returns that child, or 0. */
 template <typename Wanted>
 int child_of_this_thread(Wanted wanted) {
     FILE *children = fopen("/proc/thread-self/children", "re");
@@ -140,7 +140,7 @@ bool its_stub_lives() {
     return child_of_this_thread([](int child) { return !has_ended(child); }) != 0;
 }
 
-/* Whether a wait that has failed is to go on: its time was up, and the stub lives. */
+/* Whether a wait that has failed must be repeated: its time was up, and the stub lives. */
 bool goes_on(int error) {
     const int before = errno; /* the callers look at it */
     const bool lives = error == ETIMEDOUT && its_stub_lives();
@@ -148,7 +148,7 @@ bool goes_on(int error) {
     return lives;
 }
 
-/* Whether code at this address is the Python backend's, or a library's that stands in front of it. */
+/* Whether the code at this address belongs to the Python backend, or to a library that wraps it. */
 bool is_of_python_backend(void *code) {
     Dl_info found;
     return dladdr(code, &found) != 0 && strstr(found.dli_fname, "libtriton_python") != nullptr;

@@ -39,7 +39,7 @@ AHEAD_VARIABLE = "WORKBOOK_FORKSERVER_AHEAD"
 IMPORTS = {
     # Not triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
     "stub": ("numpy", "numpy.random", "ast", "asyncio", "inspect", "json", "pathlib"),
-    "stand_in": ("triton_python_backend_utils", "workbook.backends.rules"),
+    "stand_in": ("triton_python_backend_utils", "workbook.backends.backend_common"),
     "fil": ("treelite",),
     "torch": ("torch",),
     "transformers": (

@@ -1,22 +1,24 @@
 /* A model whose process has ended is loaded again.
 
-   Each instance of a Python-based model runs in a process of its own, the stub. Where a stub ends
-   without having been asked to (it is killed, memory is short, a native library crashes), Triton
-   24.10 keeps the model: it says READY, every request fails, and a load changes nothing, because
-   the model's folder has not changed. This library is preloaded into tritonserver. Four times a
+   Each instance of a Python-based model runs in a process of its own, the stub. If a stub ends
+   unexpectedly (it is killed, memory is short, a native library crashes), Triton 24.10 keeps the
+   model: its state is READY, every request fails, and a load changes nothing, because the model's
+   folder has not changed. This library is preloaded into tritonserver. Four times a
    second it looks at the stubs that serve. When one has ended:
 
-   - A line in the log says so, and how it ended.
-   - What the stub had started and left is killed: its process group (start_stub.c and forkserver.py
-     give each stub a group of its own).
+   - A line in the log says that the stub has ended, and how.
+   - The processes that the stub had started are killed, by its process group (start_stub.c and
+     forkserver.py give each stub a group of its own).
    - Requests that still wait for answers of that stub (a decoupled model) get an error. Those that
-     it was executing get theirs from the Python backend, within a second.
+     it was executing get an error from the Python backend, within a second.
    - The folders of the model's versions get a new modification time, and the model is loaded. The
-     server then takes it for a changed model: it starts a new one beside the old, and removes the
-     old one. If other instances of the model live, they serve until then. In poll mode the server loads it at its
-     next look at the repository; with model control "none" it cannot be loaded, and the log says so.
-   - A request that comes before the new one serves is refused with an error that says why
-     (fastpath.cc). The dead stub gets none: after that, Triton could not remove the old model.
+     server then treats it as a changed model: it starts a new one beside the old, and removes the
+     old one. If other instances of the model live, they serve until then. In poll mode the server
+     loads it at its next look at the repository; with model control "none" it cannot be loaded, and
+     the log says so.
+   - A request that arrives before the new model is ready is refused with an error that says why
+     (fastpath.cc). The request is not passed to the dead stub: Triton could not remove the old model
+     after that.
 
    A model that ends four times within a minute is unloaded, so that it does not say READY; so is one
    that cannot be loaded again.
@@ -100,8 +102,7 @@ int control = NONE;
 bool stops = false;
 int under_way = 0; /* loads */
 
-/* What a request of a decoupled model gets its answers by: by response factory, until its last
-   answer. */
+/* A request of a decoupled model whose last answer is not sent yet, by its response factory. */
 struct OpenAnswers {
     int stub;
     bool executed; /* until then the backend may answer without the factory */
@@ -122,7 +123,7 @@ void log(int level, const std::string &words) {
         TRITONSERVER_ErrorDelete(error);
 }
 
-/* The words of an error, which is deleted; "" for none. */
+/* The message of an error, which is deleted; "" without an error. */
 std::string words_of(Error *error) {
     if (error == nullptr) return "";
     std::string words = TRITONSERVER_ErrorMessage(error);
@@ -165,8 +166,8 @@ void remove(void *factory) {
     words_of(real(factory));
 }
 
-/* Answers with an error what waits for this stub. Returns whether all is answered: of requests that
-   are being executed, the backend sees by itself that the stub has ended. */
+/* Answers all requests that wait for this stub with an error. Returns whether all are answered: for
+   requests that are being executed, the backend itself notices that the stub has ended. */
 bool end_its_answers(int stub, const std::string &words) {
     static const auto make = next<Error *(*)(void **, void *)>("TRITONBACKEND_ResponseNewFromFactory");
     static const auto send = next<Error *(*)(void *, uint32_t, Error *)>("TRITONBACKEND_ResponseSend");

@@ -1,15 +1,16 @@
-/* Metrics of the same name and labels are one metric, until the last that uses it has ended.
+/* Metrics of the same name and labels are one metric, until its last user has ended.
 
    A Python model can have metrics of its own (pb_utils.MetricFamily), as the vLLM backend has. In
-   Triton 24.10 two families of one name stand for one family of the Prometheus library, and two metrics
-   of it with the same labels for one metric there. Who removes one of them removes it for the other,
-   too. So where a model is loaded again, the end of its old instance frees what the new one goes on
-   writing to: the server ends by SIGSEGV or SIGABRT some requests later, or with its heap locked.
+   Triton 24.10, two families with the same name share one family of the Prometheus library, and two of
+   their metrics with the same labels share one metric there. If one of the two is removed, it is removed
+   for the other, too. So when a model is loaded again, the end of its old instance frees memory to which
+   the new instance still writes. Some requests later the server ends by SIGSEGV or SIGABRT, or hangs on
+   the lock of its heap.
 
    This library is preloaded. Its functions TRITONSERVER_MetricFamilyNew and
-   TRITONSERVER_MetricNewWithArgs give all that ask for the same thing the same object, and those that
-   delete it do so for the last of them. Labels are given to the server as objects of its own; their
-   texts are noted where they are made (TRITONSERVER_ParameterNew). */
+   TRITONSERVER_MetricNewWithArgs return the same object to all callers that ask for the same family or
+   metric. The functions that delete it do so only for the last of these callers. Labels are passed as
+   objects of the server; their texts are recorded when they are made (TRITONSERVER_ParameterNew). */
 
 #include <cstdint>
 #include <map>
@@ -29,10 +30,10 @@ constexpr int STRING = 0; /* TRITONSERVER_PARAMETER_STRING */
 std::mutex changes; /* of all that follows */
 std::map<const void *, std::string> labels; /* the text of each string parameter that lives */
 
-/* Objects of one kind, by what they are. */
+/* The objects of one kind (families or metrics), by key. */
 class Shared {
    public:
-    /* Set `object` to the one of this key; where there is none, to the one that `make` makes. */
+    /* Set `object` to the object of this key. If there is none, `make` makes it. */
     template <typename Make>
     Error get(void **object, const std::string &key, Make make) {
         const auto found = by_key_.find(key);
@@ -46,7 +47,7 @@ class Shared {
         return error;
     }
 
-    /* Whether the one that gives an object back is its last user. */
+    /* Whether the caller that gives an object back is its last user. */
     bool is_last(const void *object) {
         const auto found = find(object);
         if (found == by_key_.end()) return true;
@@ -82,7 +83,7 @@ class Shared {
 
 Shared families, metrics;
 
-/* What tells a metric from others; "" where its family or a label is not known. */
+/* The key of a metric; "" where its family or a label is not known. */
 std::string key_of(const void *family, const void *const *given, uint64_t count) {
     const uint64_t number = families.number(family);
     if (number == 0) return "";
