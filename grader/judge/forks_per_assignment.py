@@ -28,7 +28,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
     notebook = cells.read(assignment.release)
     code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
     late = define.imported_late(assignment.short, "notebook")
-    modules = ["grader.judge.imported", *_modules(assignment, code), *late]
+    modules = ["grader.judge.preload", *_modules(assignment, code), *late]
     _, environment = course()
     return ForkServer(modules, environment | _BACKEND)
 

@@ -14,10 +14,10 @@ from typing import IO
 from workbook.common.errors import WorkbookError
 
 from . import bubblewrap, cgroup, own_user, process_tree, seccomp
-from .arguments import ETC, WRITABLE, arguments, folder
 from .command import Command
 from .limits import SPARE
 from .memory_file import memory_file
+from .namespaces import ETC, WRITABLE, arguments, folder
 from .process_tree import Process
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from workbook.common.errors import WorkbookError
 
 from . import bubblewrap, cgroup
-from .arguments import arguments
 from .command import Command
 from .limits import Limits
+from .namespaces import arguments
 from .running import run
 
 

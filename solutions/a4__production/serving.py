@@ -15,7 +15,7 @@ from grader.vocabulary.probe import Array, Probe
 from grader.vocabulary.tolerance import Tolerance
 from grader.vocabulary.values import array
 
-from . import facts, files, half
+from . import facts, files, fp16
 from .network import Network
 
 #: At a precision of 0.9 the network of the recipe finds more than this share of the eights. A
@@ -349,7 +349,7 @@ def deviates_less_in_half(server: Probe, model: str, known: Known) -> None:
     facts.ask(server, model, pictures)  # so the file can be computed, with these shapes
     exact = known.network.logits(pictures)
     plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
-    computed = half.logits(model, onnx_file.content(server, model), pictures)
+    computed = fp16.logits(model, onnx_file.content(server, model), pictures)
     off = np.abs(computed - exact)[:, facts.EIGHT].mean()
     if not off <= SHARE * plain:  # also where it is no number
         raise Failure(

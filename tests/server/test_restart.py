@@ -13,7 +13,7 @@ from fault_models import until
 
 from tests.server.test_triton import CONFIG, SQUARE, make_square, square
 from workbook.common.errors import ServerError
-from workbook.server import Triton, all_models, endings, restart_progress, run_folders
+from workbook.server import Triton, all_models, restart_progress, run_folders, server_log
 from workbook.server.connection import Control
 
 pytestmark = [pytest.mark.server, needs_compiler]
@@ -88,7 +88,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         assert server.ready("slow")
         assert not server.ready("gone")
         assert not server.ready("gone_meanwhile")
-        assert endings.sentences(server.log_text()) == [
+        assert server_log.sentences(server.log_text()) == [
             f"The server has ended ({found.why}), and was started again."
         ]
 
@@ -104,7 +104,7 @@ def test_a_model_that_ends_the_server_while_it_is_loaded_is_left_out(home: Path)
         (home / "armed").touch()
         kill(server)
         words = "bad was not loaded again: the server ended while it was loaded."
-        until(lambda: words in endings.sentences(server.log_text()), "bad is left out")
+        until(lambda: words in server_log.sentences(server.log_text()), "bad is left out")
         until(lambda: restart_progress.progress(server) is None, "the others are loaded")
         assert [name for name in ("a", "bad", "b", "c") if server.ready(name)] == ["a", "b", "c"]
         assert server.log_text().count("is started again") <= 3

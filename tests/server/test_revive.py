@@ -21,7 +21,7 @@ import tritonclient.grpc as client
 from compiled import needs_compiler
 from tritonclient.utils import InferenceServerException
 
-from workbook.server import Triton, endings
+from workbook.server import Triton, server_log
 
 pytestmark = [pytest.mark.server, needs_compiler]
 
@@ -189,7 +189,7 @@ def test_a_model_that_always_ends_is_unloaded(server: Triton) -> None:
         if turn < 3:
             answers_again(server, "m")
     until(lambda: not server.ready("m"), "m is not ready any more")
-    times, unloaded = endings.sentences(server.log_text())
+    times, unloaded = server_log.sentences(server.log_text())
     assert re.fullmatch(
         r"The process of m has ended \(exit status 3, 4 times, last at \d\d:\d\d:\d\d\)\.", times
     )

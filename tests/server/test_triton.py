@@ -20,7 +20,7 @@ import pytest
 
 from workbook.common import paths
 from workbook.common.errors import LoadError, ServerError
-from workbook.server import Server, Triton, assemble, connect, endings, run_folders
+from workbook.server import Server, Triton, assemble, connect, run_folders, server_log
 from workbook.server.connection import Control
 from workbook.server.native import build
 
@@ -421,7 +421,7 @@ def test_a_remembered_server_that_is_killed_is_started_again(
             assert server.pid == record.process()
             line = ". It is started again with its models.\n"
             assert server.log_text().count(line) == turn + 1
-        (sentence,) = endings.sentences(server.log_text())
+        (sentence,) = server_log.sentences(server.log_text())
         assert re.fullmatch(
             r"The server has ended \(signal 9 \(SIGKILL\), 3 times, last at \d\d:\d\d:\d\d\), "
             r"and was started again\.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import endings, model_folder, model_warnings
+from . import model_folder, model_warnings, server_log
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
@@ -141,7 +141,7 @@ def status(server: Server) -> list[ModelStatus]:
 def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
     log = server.log_text()
-    refused = endings.refused_configs(log) if server.control == "poll" else {}
+    refused = server_log.refused_configs(log) if server.control == "poll" else {}
     logged = model_warnings.of_log(log)
     core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}

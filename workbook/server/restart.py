@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import ServerError
-from . import endings, loading
+from . import loading, server_log
 from .connection import Server
 from .guard import EXPLICIT
 from .restart_progress import applied, models
@@ -91,7 +91,7 @@ class _Loading:
 
 def _say(name: str, why: str) -> None:
     """Write into the log why a model is not loaded again."""
-    print(f"{endings.NOT_AGAIN}{name}: {' '.join(why.split())}", file=sys.stderr, flush=True)
+    print(f"{server_log.NOT_AGAIN}{name}: {' '.join(why.split())}", file=sys.stderr, flush=True)
 
 
 def main(words: Sequence[str]) -> int:

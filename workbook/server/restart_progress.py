@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from ..common.errors import ServerError
-from . import endings, model_folder, run_folders
+from . import model_folder, run_folders, server_log
 from .guard import EXPLICIT, LOAD
 
 PATIENCE = 300.0  # seconds after which `wait` gives up
@@ -66,7 +66,7 @@ def progress(server: WatchedServer) -> Progress | None:
     if server.log is None or orders is None:
         return None
     log = server.log_text()
-    why = endings.started_again(log)
+    why = server_log.started_again(log)
     live = _listens(server)
     explicit = EXPLICIT in orders["argv"]
     behind = explicit and run_folders.is_locked(Path(orders["loading"]))
@@ -81,7 +81,7 @@ def progress(server: WatchedServer) -> Progress | None:
         return Progress(why, 0, tuple(names))
     folders = sorted(server.repository.iterdir()) if server.repository.is_dir() else []
     names = [folder.name for folder in folders if model_folder.versions(folder)]
-    loaded = endings.loaded_models(log)
+    loaded = server_log.loaded_models(log)
     return Progress(
         why, len(loaded & set(names)), tuple(name for name in names if name not in loaded)
     )

@@ -8,11 +8,11 @@ from typing import Any
 from ..common.errors import ServerError
 from . import (
     all_models,
-    endings,
     model_processes,
     ports,
     restart_progress,
     run_folders,
+    server_log,
     which_repository,
 )
 from .connection import Server
@@ -39,7 +39,7 @@ class Status:
             return []
         progress = restart_progress.progress(self.server)
         return [
-            *endings.sentences(self.server.log_text()),
+            *server_log.sentences(self.server.log_text()),
             *([] if progress is None else [progress.models()]),
             *model_processes.sentences(self.server),
         ]
@@ -83,7 +83,7 @@ def as_json() -> dict[str, Any]:
         "repository": str(repository) if repository else None,
         "control": server.control,
         "log": str(record.log) if record else None,
-        "ended": endings.sentences(server.log_text()) if record else [],
+        "ended": server_log.sentences(server.log_text()) if record else [],
         "restart": None if progress is None else dataclasses.asdict(progress),
         "older_copies": [dataclasses.asdict(process) for process in older],
         "models": [dataclasses.asdict(model) for model in status.models],

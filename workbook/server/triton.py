@@ -30,11 +30,11 @@ from ..common import paths
 from ..common.errors import ServerError
 from . import (
     assemble,
-    endings,
     model_folder,
     notebook_warnings,
     ports,
     run_folders,
+    server_log,
     tritonserver_command,
 )
 from .connection import Control, Server
@@ -222,7 +222,7 @@ class Triton(Server):
         ended = self.pid is None or not psutil.pid_exists(self.pid)
         if ended and self._run is not None:
             self.pid = self._started_again()
-        if self.pid is None and (why := endings.started_again(self.log_text())) is not None:
+        if self.pid is None and (why := server_log.started_again(self.log_text())) is not None:
             raise ServerError(
                 f"The server has ended ({why}) and is being started again.",
                 where=self.url,

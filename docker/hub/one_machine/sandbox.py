@@ -23,9 +23,9 @@ from typing import IO
 from inside import CLASS, HUB
 
 from grader.sandbox import Limits, bubblewrap, cgroup, mounts, own_user, seccomp
-from grader.sandbox.arguments import ETC, arguments
 from grader.sandbox.command import Command
 from grader.sandbox.memory_file import memory_file
+from grader.sandbox.namespaces import ETC, arguments
 from workbook.common import paths
 from workbook.server import assemble
 
