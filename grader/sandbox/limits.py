@@ -16,6 +16,8 @@ Without a group with the controller `cpu`, the processor is shared by the number
 submission that starts hundreds of busy ones slows those beside it down, as long as its own limits
 let it. Where such a class is to be graded, grade it as root or in a container, or with one worker.
 
+How long a submission's notebook and each of its cells may run is set in judge/run_notebook.py.
+
 With or without a group, two submissions that run at the same time can measure each other's load
 (processor, page cache, /proc/stat), and so could signal each other slowly.
 """

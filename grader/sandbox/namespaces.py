@@ -1,4 +1,7 @@
-"""The arguments of bubblewrap: namespaces, and what is mounted in a sandbox.
+"""The namespaces of a sandbox: no network, no other processes, only the files that it is given.
+
+They are made by bubblewrap; these are its arguments. `Command.network` says which network a sandbox
+has. seccomp.py refuses the system calls that could make more.
 
 Three problems are not solved by bubblewrap's own options:
 

@@ -4,6 +4,9 @@ On most CPUs ONNX Runtime turns fp16 back into fp32 when it loads a file: it rou
 and not the numbers between the operators. A GPU rounds those, too. ONNX's own reference computes
 each operator in the type that the file states, so here both are rounded, without a GPU.
 
+serving.py compares what a served fp16 model answers (`answers_in_half`). How far it may be from the
+reference is measured: `Network.rounding` in network.py.
+
 A file is a student's. Only operators of `_KNOWN` are computed: they run no part of the file in a
 loop, and the shapes of what they compute do not depend on numbers in the pictures. A process of its
 own computes them, with limits.

@@ -1,7 +1,8 @@
 """Release the course to a class: everything but solutions, tests and hidden checks.
 
 Only files on a list are released: the files in FOR_STUDENTS that git tracks, and for each
-assignment the files that `build` makes from files that git tracks.
+assignment the files that `build` makes from files that git tracks: notebook, starter files, and the
+modules that assignment.MODULES and the header of its source name.
 """
 
 from __future__ import annotations

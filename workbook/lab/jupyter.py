@@ -1,4 +1,7 @@
-"""What `make lab` starts: a server with the shared repository's models, and JupyterLab."""
+"""What `make lab` starts: a server with the shared repository's models, and JupyterLab.
+
+`LOADED_FIRST` in server/all_models.py names the models that are loaded before all others.
+"""
 
 from __future__ import annotations
 

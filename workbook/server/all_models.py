@@ -1,4 +1,4 @@
-"""All models of a repository: load several of them, and report the status of each."""
+"""All models of a repository: which are loaded first, how to load several, the status of each."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ from .find_server import connect
 from .loading import AT_ONCE, is_ensemble, load, missing
 from .model_warnings import ModelWarning
 from .which_repository import MARKER
+
+#: The models that are loaded before all others: `square`, which the first notebook needs, and
+#: models whose framework takes seconds to import, so that others are loaded at the same time.
+LOADED_FIRST = (
+    "square",
+    *("llama_vllm", "llama_hf", "llama_stream", "chat_bls"),
+    *("text_classifier", "image_classifier", "digits_tf", "jpeg_dali"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,5 +197,4 @@ def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:
 
 
 def _turn(name: str) -> int:
-    first = zoo.repository.LOADED_FIRST
-    return first.index(name) if name in first else len(first)
+    return LOADED_FIRST.index(name) if name in LOADED_FIRST else len(LOADED_FIRST)

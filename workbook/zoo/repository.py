@@ -21,7 +21,7 @@ from .demonstrations import ENGINES, GROUP, LLAMAS, MODELS, SAMPLING, lacking
 from .recipe import place
 from .registry import RECIPES
 
-__all__ = ["ENGINES", "LLAMAS", "LOADED_FIRST", "MODELS", "build", "lacking"]
+__all__ = ["ENGINES", "LLAMAS", "MODELS", "build", "lacking"]
 
 _ALL = MODELS | LLAMAS | ENGINES
 #: Ensembles and their models. An ensemble can be loaded when all of its models can be loaded.
@@ -29,14 +29,6 @@ _STEPS = {
     "language": ("language_tokenizer", "language_onnx", "language_labels"),
     "llama_next": ("llama_tokenizer", "llama_onnx"),
 }
-
-#: The models that are loaded before all others: `square`, which the first notebook needs, and
-#: models whose framework takes seconds to import, so that others are loaded at the same time.
-LOADED_FIRST = (
-    "square",
-    *("llama_vllm", "llama_hf", "llama_stream", "chat_bls"),
-    *("text_classifier", "image_classifier", "digits_tf", "jpeg_dali"),
-)
 
 _RECORD = ".weights.json"
 _HUB = "hub "
