@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from grader.assignments.a4__production import checks, facts, files
-from grader.assignments.a4__production import half as a4_half
+from grader.assignments.a4__production import fp16 as a4_fp16
 from grader.assignments.a4__production import network as a4_network
 from grader.assignments.a4__production import serving as models
 from grader.assignments.a4__production.network import Network
@@ -221,7 +221,7 @@ def test_fp16_without_a_gpu() -> None:
     )
     unused = helper.make_node("ConstantOfShape", ["huge"], ["much"])
     for to, expected in ((TensorProto.FLOAT, 13_001.0), (TensorProto.FLOAT16, 13_000.0)):
-        found = a4_half.logits("m", file(unused, cast(to), *rest).SerializeToString(), pictures)
+        found = a4_fp16.logits("m", file(unused, cast(to), *rest).SerializeToString(), pictures)
         np.testing.assert_array_equal(found, np.full((2, 2), expected))
     for odd, words in (
         (file(cast(TensorProto.INT64), *rest), "the operator Cast"),
@@ -232,7 +232,7 @@ def test_fp16_without_a_gpu() -> None:
         (file(*[cast(TensorProto.FLOAT)] * 101, *rest), "operators; at most 100 are computed here"),
     ):
         with pytest.raises(Failure, match=words) as told:
-            a4_half.logits("m", odd.SerializeToString(), pictures)
+            a4_fp16.logits("m", odd.SerializeToString(), pictures)
         assert told.value.help
 
 

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 from grader.assignments.a1__classifier import facts as a1_facts
 from grader.assignments.a1__classifier import hidden as secret
-from grader.assignments.a4__production import half as a4_half
+from grader.assignments.a4__production import fp16 as a4_fp16
 from grader.vocabulary import onnx_file, state_dict, untrusted
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
@@ -119,7 +119,7 @@ def test_an_onnx_file_that_doubles_its_input() -> None:
     ]
     nodes.append(helper.make_node("Relu", ["x40"], ["logits"]))
     with pytest.raises(Failure, match=r"m/1/model\.onnx (takes more than \d+ MiB|cannot be)"):
-        a4_half.logits(
+        a4_fp16.logits(
             "m", onnx_model(*nodes).SerializeToString(), np.ones((60, 1, 8, 8), np.float32)
         )
 
