@@ -84,7 +84,7 @@ def test_the_lectures_ask_for_a_choice_a_number_and_a_curve() -> None:
 @each_lecture
 def test_a_lecture_sets_one_or_two_tasks(path: Path) -> None:
     own = keys(path, "task")
-    assert len(own) in (1, 2)
+    assert len(own) in (1, 2), 'Set one or two tasks: task("topic.name", server=lab)'
     for id in own:
         assert tasks.find(id).sentence
 
@@ -171,22 +171,27 @@ def test_keys_of_predictions_belong_to_one_lecture_each() -> None:
 def test_predictions_are_compared_later(path: Path) -> None:
     asked = keys(path, "predict", "predict_curve")
     shown = keys(path, "compare", "compare_curve")
-    assert asked
-    assert asked == shown
+    assert asked, "Ask for one prediction at least: predict(…)"
+    assert asked == shown, "Compare each prediction, in the order in which they were asked."
 
 
 @each_topic
 def test_a_lecture_has_its_parts(path: Path) -> None:
     cells = texts(path)
-    assert cells[0].source.startswith("# ")
-    assert "**Question.**" in "\n".join(cell.source for cell in cells[:2])
-    remember = next(c.source for c in cells if c.source.startswith("## What to remember"))
-    assert len(re.findall(r"(?m)^- ", remember)) == 3
-    place = next(n for n, c in enumerate(cells) if c.source.startswith("## Check yourself"))
-    check = "\n".join(cell.source for cell in cells[place:])
-    assert len(re.findall("<details>", check)) in (2, 3)
-    assert check.count("<details>") == check.count("</details>")
-    assert calls(path, "claim")
+    assert cells[0].source.startswith("# "), "The first cell begins with the title: # …"
+    start = "\n".join(cell.source for cell in cells[:2])
+    assert "**Question.**" in start, "**Question.** stands in one of the first two texts."
+    parts = [cell.source for cell in cells]
+    remember = [part for part in parts if part.startswith("## What to remember")]
+    assert len(remember) == 1, "Write one text that begins with ## What to remember"
+    assert len(re.findall(r"(?m)^- ", remember[0])) == 3, "What to remember: three lines, each - …"
+    place = [n for n, part in enumerate(parts) if part.startswith("## Check yourself")]
+    assert len(place) == 1, "Write one text that begins with ## Check yourself"
+    check = "\n".join(parts[place[0] :])
+    folds = "Check yourself: two or three questions, each answer in <details> … </details>"
+    assert len(re.findall("<details>", check)) in (2, 3), folds
+    assert check.count("<details>") == check.count("</details>"), folds
+    assert calls(path, "claim"), "Make one claim at least: claim(…, id=…)"
 
 
 @each_lecture
