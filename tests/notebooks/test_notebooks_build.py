@@ -253,5 +253,5 @@ def test_a_question_that_is_put_together_is_an_error(home: Path) -> None:
     folder = home / "lectures/01__asking"
     folder.mkdir(parents=True)
     source = write(folder, 'x = 1\npredict("a.sky", f"Which of {x}?")\n', "lesson.py")
-    with pytest.raises(WorkbookError, match="put together"):
+    with pytest.raises(WorkbookError, match="is computed"):
         building.page(source)

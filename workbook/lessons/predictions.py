@@ -33,7 +33,7 @@ def predict(
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
         question: what is asked.
         options: the options. Each wrong one has the explanation for readers who chose it; the right
-            one has None. Without options, a number is arguments for.
+            one has None. Without options, a number is asked for.
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
