@@ -109,8 +109,8 @@ def _of_source(
             heading, earned = cell.source.splitlines()[0], 0.0
             stated = float((*re.findall(r"\((\d+) points?\)", heading), 0)[0])
         earned += cell.points
-    asked = {cell.id for cell in source.cells if cell.kind == "check"}
-    for id in functions.keys() - asked:
+    in_notebook = {cell.id for cell in source.cells if cell.kind == "check"}
+    for id in functions.keys() - in_notebook:
         yield Gap(
             f"No cell of the notebook asks {id}.",
             where,

@@ -316,22 +316,24 @@ def _results(
     A separate thread sends the tasks to the workers. So no worker has to wait while the caller
     writes a result into the gradebook, which takes a part of a second.
     """
-    come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = (
+        queue.SimpleQueue()
+    )
     stop = threading.Event()
 
     with connection as client:
 
         def work() -> None:
             try:
-                _hand_out(client, todo, assignment, settings, deadline_s, grader, come.put, stop)
+                _hand_out(client, todo, assignment, settings, deadline_s, grader, results.put, stop)
             except BaseException as error:
-                come.put(error)
-            come.put(None)
+                results.put(error)
+            results.put(None)
 
         thread = threading.Thread(target=work, name="hand out")
         thread.start()
         try:
-            while (result := come.get()) is not None:
+            while (result := results.get()) is not None:
                 if isinstance(result, BaseException):
                     raise result
                 yield result

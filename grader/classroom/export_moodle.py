@@ -93,17 +93,17 @@ def table(classroom: Classroom, assignment: Assignment, worksheet: Path) -> Expo
                 text = _feedback(assignment, row, results.get(row.student))
                 line[at.feedback] = without_paths(shown(text), classroom.home)
         lines.append(line)
-    said = [*export_rows.notes(found.values())]
+    notes = [*export_rows.notes(found.values())]
     if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
-        said.append(f"Graded, but not in the worksheet: {some(lost)}.")
+        notes.append(f"Graded, but not in the worksheet: {some(lost)}.")
     if nobody:
-        said.append(f"In the worksheet, but nobody of the class; left as it was: {some(nobody)}.")
+        notes.append(f"In the worksheet, but nobody of the class; left as it was: {some(nobody)}.")
     if at.feedback is None:
-        said.append(
+        notes.append(
             "The worksheet has no column for feedback: turn on `Feedback comments` in the "
             "assignment's settings in Moodle to have one."
         )
-    return Export(sheet.text(lines), tuple(said), written)
+    return Export(sheet.text(lines), tuple(notes), written)
 
 
 def feedback_zip(classroom: Classroom, assignment: Assignment, places: Mapping[str, str]) -> bytes:

@@ -46,9 +46,9 @@ class Row:
         if self.mark is None:
             return NO_SUBMISSION
         unread = self.mark.by_hand - len(self.stale)
-        said = [f"{unread} written answer{'s' * (unread > 1)} to be read"] * (unread > 0)
-        said += [f"changed since it was graded by hand: {' '.join(self.stale)}"] * bool(self.stale)
-        return "; ".join(said)
+        notes = [f"{unread} written answer{'s' * (unread > 1)} to be read"] * (unread > 0)
+        notes += [f"changed since it was graded by hand: {' '.join(self.stale)}"] * bool(self.stale)
+        return "; ".join(notes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,19 +105,19 @@ def notes(found: Iterable[Row]) -> tuple[str, ...]:
     unread = [r.student for r in found if r.mark and r.mark.by_hand > len(r.stale)]
     stale = [f"{row.student} ({', '.join(row.stale)})" for row in found if row.stale]
     missing = [row.student for row in found if row.mark is None]
-    said = []
+    texts = []
     if unread:
-        said.append(
+        texts.append(
             f"Written answers of {len(unread)} are not read yet: {some(unread)}. Their points are "
             "not in these scores. `grader formgrader` shows them."
         )
     if stale:
-        said.append(
+        texts.append(
             f"Changed since a person graded it: {some(stale)}. The points given before still count."
         )
     if missing:
-        said.append(f"Without a submission: {some(missing)}.")
-    return tuple(said)
+        texts.append(f"Without a submission: {some(missing)}.")
+    return tuple(texts)
 
 
 def some(names: list[str], most: int = 10) -> str:

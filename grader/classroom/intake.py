@@ -127,22 +127,22 @@ def take(
         )
     reports = [Reported(source=name, reason=why, waits=False) for name, why in faults.items()]
     downloads: list[Download] = []
-    come: list[Arrival] = []
+    submissions: list[Arrival] = []
     for found in arrivals.look(inbox, whose.is_student):
         if isinstance(found, Download):
             downloads.append(found)
         elif found.system == "moodle" and found.number in stated:
-            come.append(dataclasses.replace(found, time=stated[found.number]))
+            submissions.append(dataclasses.replace(found, time=stated[found.number]))
         else:
-            come.append(found)
-    students, nobodys = whose.students(come)
+            submissions.append(found)
+    students, nobodys = whose.students(submissions)
     for student, theirs in students.items():
         run.take(student, theirs)
     run.refuse()
     run.end()
     reports += nobodys + run.reports
     records.keep_reported(classroom, reports)
-    return Taken(run.in_order(come), reports, downloads)
+    return Taken(run.in_order(submissions), reports, downloads)
 
 
 @dataclasses.dataclass
@@ -276,9 +276,9 @@ class _Run:
         text = json.dumps({"state": self._state, "seen": self._seen})
         write(self._classroom.home / "intake" / "seen.json", text.encode())
 
-    def in_order(self, come: list[Arrival]) -> dict[str, list[Record]]:
+    def in_order(self, submissions: list[Arrival]) -> dict[str, list[Record]]:
         """The records by assignment, in the order of the arrivals."""
-        place = {arrival.source: number for number, arrival in enumerate(come)}
+        place = {arrival.source: number for number, arrival in enumerate(submissions)}
         found: dict[str, list[Record]] = {assignment.name: [] for assignment in self._assignments}
         for (name, _), (kept, _) in sorted(
             self._records.items(), key=lambda item: place[item[1][1].source]

@@ -40,12 +40,14 @@ class Owners:
         """The numbers that a system gives to a student, as far as the class list says them."""
         return set() if self._roster is None else self._roster.numbers(student, system)
 
-    def students(self, come: Iterable[Arrival]) -> tuple[dict[str, list[Arrival]], list[Reported]]:
+    def students(
+        self, entries: Iterable[Arrival]
+    ) -> tuple[dict[str, list[Arrival]], list[Reported]]:
         """The arrivals of each student, by nbgrader's id; and those that belong to nobody."""
         found: dict[str, list[Arrival]] = {}
         reports: list[Reported] = []
         unnamed: list[Arrival] = []
-        for arrival in come:
+        for arrival in entries:
             if self._roster is None:
                 if not arrival.system and self._without_assignment(arrival.name) == "":
                     like = f"It is named like an assignment. {_NAME_IT}"

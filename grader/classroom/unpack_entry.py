@@ -104,8 +104,8 @@ def listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, tu
     """
     if special(archive.lstat().st_mode) or archive.stat().st_size > MOST_DOWNLOAD:
         return {}
-    told = _limited(lambda: _listing(archive, is_submission))
-    return {name: (folder, came) for name, (folder, came) in told["parts"].items()}
+    answer = _limited(lambda: _listing(archive, is_submission))
+    return {name: (folder, came) for name, (folder, came) in answer["parts"].items()}
 
 
 def unpack(
@@ -123,10 +123,10 @@ def unpack(
         Refused: nothing in it can be taken; the text says why.
     """
     load_nbformat()
-    told = _limited(lambda: _unpack(entry, assignments, scratch, part))
+    answer = _limited(lambda: _unpack(entry, assignments, scratch, part))
     return Found(
-        folders={name: scratch / str(place) for name, place in told["folders"].items()},
-        problems=told["problems"],
+        folders={name: scratch / str(place) for name, place in answer["folders"].items()},
+        problems=answer["problems"],
     )
 
 
@@ -147,15 +147,15 @@ def _limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             return {"refused": f"It cannot be unpacked: {why}."}
 
     try:
-        told = limited.call(call, cpu_s=CPU_S, memory_bytes=MEMORY_BYTES)
+        answer = limited.call(call, cpu_s=CPU_S, memory_bytes=MEMORY_BYTES)
     except limited.NoResult as reason:
         raise Refused(
             f"It {reason}: no work for this course needs that. Clear the notebook's outputs, and "
             "make the zip with `workbook submit`."
         ) from None
-    if "refused" in told:
-        raise Refused(told["refused"])
-    return told
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer
 
 
 def _listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
@@ -338,17 +338,17 @@ def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None
         content = cells.read(notebook)
     except WorkbookError:
         content = {}
-    said: set[str] = set()
+    names: set[str] = set()
     metadata = content.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("workbook"), dict):
-        said.add(str(metadata["workbook"].get("assignment")))
+        names.add(str(metadata["workbook"].get("assignment")))
     else:
-        said.update(_graded(content))
+        names.update(_graded(content))
     stem = notebook.stem
     while (short := _COPY.sub("", stem)) != stem and short:
         stem = short
     for assignment in assignments:
-        if said & {assignment.name, assignment.short}:
+        if names & {assignment.name, assignment.short}:
             return assignment.name
     for assignment in assignments:
         # Canvas and Moodle put the student's name before that of a file: `okafor_4711_90210_a2`.

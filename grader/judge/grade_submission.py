@@ -129,12 +129,12 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
             }
         )
 
-    told = _restored(work / meant.release.name, release)
-    if "notebook" not in told:
-        flags.append(Flag(kind="unreadable", detail=told["unreadable"][:4_000]))
+    restored = _restored(work / meant.release.name, release)
+    if "notebook" not in restored:
+        flags.append(Flag(kind="unreadable", detail=restored["unreadable"][:4_000]))
         return graded(_nothing(assignment, checks, "There is no notebook to run."))
-    flags += [Flag(kind=kind, detail=detail) for kind, detail in told["findings"]]
-    notebook = told["notebook"]
+    flags += [Flag(kind=kind, detail=detail) for kind, detail in restored["findings"]]
+    notebook = restored["notebook"]
 
     with scratch.folder() as place:
         ran = execute(
@@ -239,8 +239,8 @@ def _judge(
             if outcome.stopped
             else "ended before it was done"
         )
-        said = outcome.stderr[-1_500:].strip()
-        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {said}"))
+        stderr = outcome.stderr[-1_500:].strip()
+        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {stderr}"))
     missing = _nothing(assignment.name, checks, "The judge did not get to this check.", "error")
     return Verdict(
         assignment=assignment.name,

@@ -227,7 +227,7 @@ def _parents() -> _Parents | None:
 
 
 _lock = threading.Lock()
-_asked: set[int] = set()  # processes that have asked systemd; a fork must ask for itself
+_moved: set[int] = set()  # processes that have asked systemd; a fork must ask for itself
 
 
 def _own_unified() -> Path | None:
@@ -240,9 +240,9 @@ def _own_unified() -> Path | None:
             return folder.parent  # this process or its parent has been here before
         if not (folder / "cgroup.type").exists():  # the machine's root group may have processes
             return folder if _enabled(folder) else None
-        if os.getpid() in _asked:
+        if os.getpid() in _moved:
             return None
-        _asked.add(os.getpid())
+        _moved.add(os.getpid())
         if not systemd.move_into_scope():
             return None
         folder = _MOUNT / systemd.group().lstrip("/")

@@ -63,7 +63,7 @@ def call(
     Example::
 
         count = lambda: {"cells": len(cells.read(path)["cells"])}
-        told = limited.call(count, cpu_s=3, memory_bytes=256 << 20)
+        answer = limited.call(count, cpu_s=3, memory_bytes=256 << 20)
 
     Args:
         function: called without arguments. Its result is a dict whose values are JSON, or arrays of
@@ -138,16 +138,16 @@ def _packed(answer: dict[str, Any]) -> bytes:
     """An answer as bytes: the JSON's length, the JSON, and the arrays in its order."""
     result = answer.get("result", {})
     arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
-    told = {
+    header = {
         **answer,
         "arrays": {name: [array.dtype.str, array.shape] for name, array in arrays.items()},
     }
     if "result" in answer:
-        told["result"] = {name: value for name, value in result.items() if name not in arrays}
+        header["result"] = {name: value for name, value in result.items() if name not in arrays}
     try:
-        text = json.dumps(told, ensure_ascii=False).encode()
+        text = json.dumps(header, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half a character; as an escape it can be sent
-        text = json.dumps(told).encode()
+        text = json.dumps(header).encode()
     content = b"".join(array.tobytes() for array in arrays.values())
     return _LENGTH.pack(len(text)) + text + content
 
@@ -160,13 +160,13 @@ def _unpacked(data: bytes) -> tuple[dict[str, Any], str]:
     """
     (length,) = _LENGTH.unpack_from(data)
     place = _LENGTH.size + length
-    told = bounded_json.loads(data[_LENGTH.size : place])
-    if "result" not in told:
-        if told["kind"] not in _KNOWN:
+    header = bounded_json.loads(data[_LENGTH.size : place])
+    if "result" not in header:
+        if header["kind"] not in _KNOWN:
             raise ValueError("no exception")
-        return {}, str(told["kind"])
-    result: dict[str, Any] = dict(told["result"])
-    for name, (kind, shape) in told["arrays"].items():
+        return {}, str(header["kind"])
+    result: dict[str, Any] = dict(header["result"])
+    for name, (kind, shape) in header["arrays"].items():
         dtype = np.dtype(str(kind))
         if dtype.kind not in _KINDS or dtype.hasobject or min([*shape, 0]) < 0:
             raise ValueError("no array of numbers")

@@ -148,10 +148,10 @@ class Sandboxed:
         Raises:
             WorkbookError: bubblewrap ended before it had made a sandbox.
         """
-        told = self._status.readline()
-        if not told:
+        line = self._status.readline()
+        if not line:
             raise self._refused()
-        root = int(json.loads(told)["child-pid"])
+        root = int(json.loads(line)["child-pid"])
         try:
             self._pidfd = os.pidfd_open(root)
             if self._group is not None:
@@ -177,9 +177,9 @@ class Sandboxed:
     def _refused(self, why: str = "") -> WorkbookError:
         """The error with bubblewrap's own message, and what to do about it."""
         self._close_held()
-        _, said = self.process.communicate()
+        _, stderr = self.process.communicate()
         self.release()
-        return bubblewrap.refused(said.decode(errors="replace").strip() or why)
+        return bubblewrap.refused(stderr.decode(errors="replace").strip() or why)
 
     def processes(self) -> list[Process]:
         if self._group is not None:  # else the process table has to be searched

@@ -413,9 +413,9 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
     if isinstance(error, Failure):
         # A student's model can choose the credit. In twentieths, a credit carries little.
         credit = math.floor(20 * error.credit + 1e-9) / 20
-        said = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
+        text = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
         found = f"{error.rationale} → {error.help}" if error.help else error.rationale
-        result = _result(check, _status(credit), credit, said, help)
+        result = _result(check, _status(credit), credit, text, help)
     elif isinstance(error, WorkbookError | NotAttempted):
         result, found = _result(check, "failed", 0, demands, help), str(error)
     else:
@@ -443,9 +443,9 @@ def _call(
     raised: Exception | None = None
     with noted() as notes, one_thread.multiplied():
         try:
-            asked = time.monotonic()
+            before = time.monotonic()
             probe = server()
-            began += time.monotonic() - asked  # the judge's first check waits for its server
+            began += time.monotonic() - before  # the judge's first check waits for its server
             function(probe, **{name: (values or {})[name] for name in _parameters(function)})
         except Exception as error:  # any: a check that has a mistake must not end the judge
             raised = error

@@ -203,9 +203,9 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     """Five or more different requests to your model, with the answers that it gives."""
     given = read_examples(examples)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
-    asked = [answers_of.ask(server, model, one.texts, classes) for one in given]
-    compare_examples(given, [(one.labels, one.scores) for one in asked], "the server")
-    if len({label for one in asked for label in one.labels}) < 2:
+    served = [answers_of.ask(server, model, one.texts, classes) for one in given]
+    compare_examples(given, [(one.labels, one.scores) for one in served], "the server")
+    if len({label for one in served for label in one.labels}) < 2:
         raise Failure(
             "All of your examples get the same label.", help="Show what the model can tell apart."
         )

@@ -76,7 +76,7 @@ class Reference:
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            table = self._asked(lambda network: {"table": network.table(new)}, new)["table"]
+            table = self._ask(lambda network: {"table": network.table(new)}, new)["table"]
             self._known |= zip(new, table, strict=True)
         return np.stack([self._known[text] for text in texts])
 
@@ -86,20 +86,20 @@ class Reference:
         def timed(network: _Loaded) -> dict[str, Any]:
             return {"seconds": times(lambda text: network.table([text]), texts, calls)}
 
-        return [float(second) for second in self._asked(timed, texts)["seconds"]]
+        return [float(second) for second in self._ask(timed, texts)["seconds"]]
 
-    def _asked(
+    def _ask(
         self, ask: Callable[[_Loaded], Mapping[str, Any]], texts: Sequence[str]
     ) -> dict[str, Any]:
         """Load the checkpoint in another process, and ask it there."""
 
-        def asked() -> Mapping[str, Any]:
-            network = _Loaded(self._folder)
-            return ask(network)
-
         try:
             return untrusted.read(
-                "The checkpoint", asked, help=_COMES, seconds=_SECONDS, memory=_MEMORY
+                "The checkpoint",
+                lambda: ask(_Loaded(self._folder)),
+                help=_COMES,
+                seconds=_SECONDS,
+                memory=_MEMORY,
             )
         except Failure:
             self._tokenize(texts)  # is it to blame?

@@ -444,7 +444,7 @@ check("a2.versions", me=me, model=releases, first=first, third=third, plain=plai
 # ## Task 8: what does a delay cost? (15 points)
 #
 # A request that waits for company is answered later. How much do larger batches bring, and what
-# does a lonely request pay? How you plot it is up to you. The check gives 5 points, your words 10.
+# does a single request pay? How you plot it is up to you. The check gives 5 points, your words 10.
 #
 # Try at least four delays for `forest`, in microseconds: from 0 or a few hundred to at least ten
 # times your smallest one above zero, at most 100,000. Here are three functions for it:
@@ -482,14 +482,14 @@ def milliseconds(model, rows):
 # counting, and measure two things:
 #
 # - how many executions the 114 requests take: the median of five tries;
-# - how long one lonely request takes in milliseconds: the median of ten, sent one after another.
+# - how long one request takes alone, in milliseconds: the median of ten, sent one after another.
 #
 # Why a median? A burst is batched even without a delay: while the instance is busy, requests wait,
 # and the next batch takes them all. How many that are is chance, so the counts jump from try to
 # try: most with short delays, and on a machine that is busy with other things.
 
 # %% [markdown]
-# Hand over three lists of the same length: `delays`, `runs` (executions) and `lonely` (ms). Plot
+# Hand over three lists of the same length: `delays`, `runs` (executions) and `latencies` (ms). Plot
 # them.
 #
 # At the end deploy `forest` with the delay that you want to hand in. Read the question below first:
@@ -502,27 +502,27 @@ def milliseconds(model, rows):
 ### BEGIN SOLUTION
 ### STUB delays = ...
 ### STUB runs = ...
-### STUB lonely = ...
-delays, runs, lonely = [500, 2000, 5000, 20000], [], []
+### STUB latencies = ...
+delays, runs, latencies = [500, 2000, 5000, 20000], [], []
 for delay in delays:
     deploy_with(delay)
     ask_together(forest, cancer.x_test)  # not counted
     counts = [count_executions(forest, cancer.x_test) for _ in range(5)]
     runs.append(int(np.median(counts)))
     times = [milliseconds(forest, cancer.x_test[:1]) for _ in range(10)]
-    lonely.append(float(np.median(times)))
+    latencies.append(float(np.median(times)))
 deploy_with(5000)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
 left.plot(delays, runs, marker="o")
 left.set(xlabel="delay (µs)", ylabel="executions for 114 requests", ylim=(0, None))
-right.plot(delays, lonely, marker="o")
-right.set(xlabel="delay (µs)", ylabel="one lonely request (ms)", ylim=(0, None))
+right.plot(delays, latencies, marker="o")
+right.set(xlabel="delay (µs)", ylabel="one request alone (ms)", ylim=(0, None))
 plt.show()
 ### END SOLUTION
 
 # %% kind="check" id="a2.delays" points=5
-check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
+check("a2.delays", model=forest, delays=delays, runs=runs, latencies=latencies)
 
 # %% [markdown]
 # Which delay would you choose for a laboratory that sends 10,000 rows each night, and which for a
@@ -538,7 +538,7 @@ check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
 # nearly all requests that arrive together share a batch, a longer delay brings nothing more. A
 # batch of 256 rows never fills, so the server always waits for the whole delay.
 #
-# A lonely request took 1.7 ms with 500 µs and 21 ms with 20,000 µs: the delay, and about one
+# A single request took 1.7 ms with 500 µs and 21 ms with 20,000 µs: the delay, and about one
 # millisecond for the rest. The curve is a straight line, because nobody comes, and the server
 # still waits for the whole delay.
 #
@@ -552,7 +552,7 @@ check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
 # | points | for |
 # |---|---|
 # | 3 | own figures for at least two delays, from both curves; a re-run may give other ones |
-# | 3 | why: a lonely request waits for the whole delay; executions fall until all share a batch |
+# | 3 | why: a single request waits for the whole delay; executions fall until all share a batch |
 # | 2 | a choice for the laboratory that follows from the figures |
 # | 2 | a choice for the doctor that follows from the figures |
 # ### END SOLUTION

@@ -66,9 +66,9 @@ def _require_true(config: Mapping[str, Any], key: str) -> None:
     """Note a fault unless a parameter is "true"."""
     found = text_parameter(config, key)
     if found != "true":
-        said = "is missing" if found is None else f"is {found!r}"
+        value = "is missing" if found is None else f"is {found!r}"
         fault(
-            f"The parameter {key} {said}. Older containers read output_class, newer ones "
+            f"The parameter {key} {value}. Older containers read output_class, newer ones "
             "is_classifier: both are to be true.",
             heading="As the server parsed the config of forest:",
         )
@@ -406,14 +406,14 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
         facts.trained_on(server, model, split, number)
     served = {version: facts.ask(server, model, split.x_test, version) for version in (1, 3, None)}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
-        asked = f"version {version}" if version else "no version"
+        which = f"version {version}" if version else "no version"
         right = float(((served[version][:, 1] > 0.5) == split.y_test).mean())
         if right < 0.8:
             raise Failure(
-                f"Asked for {asked}, {model} is right about {right:.0%} of the test rows.",
+                f"Asked for {which}, {model} is right about {right:.0%} of the test rows.",
                 help="Which model lies in which folder? One of the three must never be served.",
             )
-        again = f"They are for cancer.x_test and {asked}. {_AGAIN}"
+        again = f"They are for cancer.x_test and {which}. {_AGAIN}"
         require.same_answer(name, value, served[version], help=again)
     if np.array_equal(served[1], served[3]):
         raise Failure(
@@ -430,19 +430,19 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
         "np.median takes the median of a list. milliseconds(forest, cancer.x_test[:1]) times one "
         "request.",
         "For each delay: deploy_with(delay), ask_together(…); then runs.append(int(np.median("
-        "[count_executions(forest, cancer.x_test) for _ in range(5)]))) and the same for lonely.",
+        "[count_executions(forest, cancer.x_test) for _ in range(5)]))) the same for latencies.",
     ),
     read="Read on: lecture 1, notebook 05, draws what a delay does to each request.",
 )
 def delays(
-    server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
+    server: Probe, model: str, delays: list[int], runs: list[int], latencies: list[float]
 ) -> None:
-    """You have measured what a delay brings to many requests, and what it costs a lonely one."""
+    """You have measured what a delay brings to many requests, and what it costs a single one."""
     config = require.backend(server, model, "fil")
     most, least = facts.LONGEST_DELAY, facts.DELAYS
-    require.delays(delays, runs, lonely, config=config, sent=114, at_least=least, longest=most)
-    waits, ran, took = array("delays", delays), array("runs", runs), array("lonely", lonely)
-    _require_lonely(waits, took)
+    require.delays(delays, runs, latencies, config=config, sent=114, at_least=least, longest=most)
+    waits, ran, took = array("delays", delays), array("runs", runs), array("latencies", latencies)
+    _require_latencies(waits, took)
     _require_runs(waits, ran)
     if not _delay(config):
         raise Failure(
@@ -451,12 +451,12 @@ def delays(
         )
 
 
-def _require_lonely(waits: Array, took: Array) -> None:
-    """Fail if a lonely request took more than a second longer than the delay."""
+def _require_latencies(waits: Array, took: Array) -> None:
+    """Fail if a single request took more than a second longer than the delay."""
     for wait, ms in zip(waits, took, strict=True):
         if ms > wait / 1000 + 1000:
             raise Failure(
-                f"With a delay of {wait:g} µs a lonely request took {ms:g} ms by your list: "
+                f"With a delay of {wait:g} µs a single request took {ms:g} ms by your list: "
                 "over a second longer than the delay.",
                 help="Are they milliseconds? If they are, the machine was busy: measure again.",
             )

@@ -188,8 +188,8 @@ def follows_recipe_lightgbm(server: Probe, model: str) -> None:
         ("num_leaves", "num_leaves"),
         ("learning_rate", "learning_rate"),
     ):
-        said = re.search(rf"^\[{key}: ([-+.\de]{{1,20}})\]$", text, re.MULTILINE)
-        value = said[1] if said else "unknown"
+        match = re.search(rf"^\[{key}: ([-+.\de]{{1,20}})\]$", text, re.MULTILINE)
+        value = match[1] if match else "unknown"
         found[name] = (value, value == str(RECIPE_LIGHTGBM[name]))
     _compare(model, found, RECIPE_LIGHTGBM, "RECIPE_LIGHTGBM")
 
@@ -207,12 +207,12 @@ def trained_on(server: Probe, model: str, split: data.Split, version: int = 1) -
         base = float(learner["learner_model_param"]["base_score"].strip("[]"))
         tree = learner["gradient_booster"]["model"]["trees"][0]
         counted = _rows_of_nodes(tree, split.x_train)
-        said = {node: float(tree["sum_hessian"][node]) / (base * (1 - base)) for node in counted}
+        weighed = {node: float(tree["sum_hessian"][node]) / (base * (1 - base)) for node in counted}
     except (Failure, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return
     except (ZeroDivisionError, OverflowError):
         return
-    if any(not abs(said[node] - count) < 0.5 for node, count in counted.items()):
+    if any(not abs(weighed[node] - count) < 0.5 for node, count in counted.items()):
         raise _other_rows(model if version == 1 else f"Version {version} of {model}")
 
 
@@ -225,11 +225,11 @@ def trained_on_lightgbm(server: Probe, model: str, split: data.Split) -> None:
     line = re.search(r"^feature_infos=(.{1,4000})$", text, re.MULTILINE)
     ranges = re.findall(r"\[([-+.\de]{1,30}):([-+.\de]{1,30})\]", line[1]) if line else []
     try:
-        said = np.array(ranges, dtype=np.float64)
+        stated = np.array(ranges, dtype=np.float64)
     except ValueError:
         return
     true = np.stack([split.x_train.min(axis=0), split.x_train.max(axis=0)], axis=1)
-    if said.shape == true.shape and not np.allclose(said, true, rtol=1e-5, atol=1e-9):
+    if stated.shape == true.shape and not np.allclose(stated, true, rtol=1e-5, atol=1e-9):
         raise _other_rows(model)
 
 

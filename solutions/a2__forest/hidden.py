@@ -209,9 +209,9 @@ def secret_versions(server: Probe, me: str, model: str) -> None:
     for version, trees in (*facts.RELEASES.items(), (None, facts.RELEASES[3])):
         rows = secret_rows(server, 30)
         answer = facts.ask(server, model, rows, version)
-        asked = f"of version {version}" if version else "to requests without a version"
+        which = f"of version {version}" if version else "to requests without a version"
         facts.agree(
-            f"the answers {asked} for other rows",
+            f"the answers {which} for other rows",
             answer,
             xgboost_model(me, trees).predict_proba(rows),
             f"those of a model of {trees} trees, trained by RECIPE on the training rows",

@@ -643,8 +643,8 @@ MUTANTS = (
     ),
     Mutant(
         "delays: invented times",
-        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nlonely = [1, 2, 3, 4]\n"),),
-        {"a2.delays": "With a delay of 5000 µs a lonely request took 3 ms"},
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nlatencies = [1, 2, 3, 4]\n"),),
+        {"a2.delays": "With a delay of 5000 µs a single request took 3 ms"},
     ),
     Mutant(
         "delays: seconds in place of milliseconds",

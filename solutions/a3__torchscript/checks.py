@@ -207,8 +207,8 @@ def versions(
     named = ((2, "small", small), (3, "large", large), (None, "plain", plain))
     for _, name, value in named:
         values.array(name, value, ANSWERS, because="scores of 120 rows")
-    said = " ".join(values.texts("gone", gone, help="It is the server's message, as a text."))
-    if not ("version 1" in said and model in said):
+    message = " ".join(values.texts("gone", gone, help="It is the server's message, as a text."))
+    if not ("version 1" in message and model in message):
         raise Failure(
             "`gone` is not what the server says to a request for version 1.",
             help="Ask for version 1 within try … except Exception as error, and keep str(error).",
@@ -217,8 +217,8 @@ def versions(
     allowed = facts.tolerance(facts.network(me))
     for version, name, value in named:
         answer = serving.ask_reader(server, model, ids, mask, version)
-        asked = f"version {version}" if version else "no version"
-        again = f"Ask for the 120 rows and {asked}, after the last deploy."
+        which = f"version {version}" if version else "no version"
+        again = f"Ask for the 120 rows and {which}, after the last deploy."
         require.same_answer(name, value, answer, tolerance=allowed, help=again)
 
 

@@ -338,12 +338,12 @@ def equals_parts(server: Probe, model: str, texts: Sequence[str], allowed: Toler
         require.ensemble_equals_parts(
             server, model, requests, uses=(facts.LETTERS, facts.READER), tolerance=allowed
         )
-        asked = (server.counts(facts.READER) - before).inferences
-        if asked == 2 * len(texts):
+        sent_to_reader = (server.counts(facts.READER) - before).inferences
+        if sent_to_reader == 2 * len(texts):
             return None
         return Failure(
-            f"{facts.READER} was asked for {asked} texts, where {len(texts)} were sent to {model} "
-            f"and {len(texts)} to its parts.",
+            f"{facts.READER} was asked for {sent_to_reader} texts, where {len(texts)} were sent to "
+            f"{model} and {len(texts)} to its parts.",
             help="The ensemble's scores are to be those of reader, and nobody else may ask it now.",
         )
 
@@ -392,7 +392,9 @@ def _steps_called(
     requests = [{"TEXT": facts.as_text([text])} for text in texts]
     alone = ask_text(server, model, texts)
     answers = server.together(model, requests, outputs=["SCORES"])
-    asked, read = (server.counts(name) - was for name, was in zip(names, before, strict=True))
+    by_letters, by_reader = (
+        server.counts(name) - was for name, was in zip(names, before, strict=True)
+    )
     for answer in answers:
         size, each = (1, facts.LANGUAGES), "Each text gets one row of scores."
         require.shape(model, answer["SCORES"], size, output="SCORES", help=each)
@@ -401,7 +403,7 @@ def _steps_called(
     where = "They are compared with those of the same texts in one request."
     require.close(got, alone, what=what, tolerance=allowed, help=where)
     sent = 2 * len(texts)
-    for name, change in zip(names, (asked, read), strict=True):
+    for name, change in zip(names, (by_letters, by_reader), strict=True):
         if change.inferences < sent:
             return Failure(
                 f"{sent} texts were sent to {model}, and {name} was asked for {change.inferences}.",
@@ -411,10 +413,10 @@ def _steps_called(
         return Failure(
             f"{model} asks {facts.ENSEMBLE}.", help="It is to ask letters, and then reader."
         )
-    if 2 * (read.executions - 1) > len(texts):
+    if 2 * (by_reader.executions - 1) > len(texts):
         return Failure(
-            f"{len(texts)} texts sent at once to {model} took {read.executions - 1} executions of "
-            f"{facts.READER}.",
+            f"{len(texts)} texts sent at once to {model} took "
+            f"{by_reader.executions - 1} executions of {facts.READER}.",
             help="One call of execute gets a list of requests. Put the texts of all of them into "
             "one call of each step.",
         )

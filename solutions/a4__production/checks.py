@@ -410,7 +410,7 @@ def closest(
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
         own = _number(f"nearest[{name!r}]", _part("nearest", nearest, name))
         one = f"It is a count: how many verdicts of {model} differ from PyTorch's. It may be 0."
-        said = whole(
+        count = whole(
             f"left[{name!r}]", _part("left", left, name), least=0, most=len(scores), help=one
         )
         served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
@@ -427,9 +427,9 @@ def closest(
                 "PyTorch alone.",
                 credit=0.5 if name == "fp16" and differ < ((served > limit) != truth).sum() else 0,
             )
-        if abs(said - differ) > unsure:
+        if abs(count - differ) > unsure:
             raise Failure(
-                f"`left[{name!r}]` is {said}; at {own:.5g}, {model} gives {_many(differ)} another "
+                f"`left[{name!r}]` is {count}; at {own:.5g}, {model} gives {_many(differ)} another "
                 "verdict than PyTorch.",
                 help="Count them at the threshold that you hand over.",
             )

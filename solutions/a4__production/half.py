@@ -96,9 +96,9 @@ def _computed(model: str, file: Any, pictures: Array) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # whatever a file of a student's makes the reference raise
-        said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise Failure(
-            f"{model}/1/model.onnx cannot be computed in fp16: {said}.", help=_ALONE
+            f"{model}/1/model.onnx cannot be computed in fp16: {what}.", help=_ALONE
         ) from None
     return np.asarray(found)
 

@@ -429,18 +429,18 @@ check("a6.vllm", me=me, vllm=chat_vllm, of_vllm=of_vllm)
 
 
 # %% kind="given" id="a6.rounds"
-def in_rounds(asked, rounds=3):
+def in_rounds(models, rounds=3):
     """Tokens per second: of each name a list, a number per round.
 
     Args:
-        asked: a dict: name → (model, clients).
+        models: a dict: name → (model, clients).
         rounds: in each, one name is measured after the other.
     """
-    for model in dict.fromkeys(model for model, _ in asked.values()):
+    for model in dict.fromkeys(model for model, _ in models.values()):
         tokens_per_second(model, prompts)  # the first answers after a load are slow
-    rates = {name: [] for name in asked}
+    rates = {name: [] for name in models}
     for _ in range(rounds):
-        for name, (model, clients) in asked.items():
+        for name, (model, clients) in models.items():
             rates[name].append(tokens_per_second(model, prompts, clients))
     return rates
 

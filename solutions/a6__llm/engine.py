@@ -167,8 +167,8 @@ def require_texts(me: str, answers: Any) -> None:
     found = values.texts("of_vllm", answers, help="One text per prompt.")
     if len(found) != PROMPTS:
         raise Failure(f"`of_vllm` holds {len(found)} texts; {PROMPTS} are wanted.")
-    asked = facts.own_prompts(me)[:PROMPTS]
-    with_prompt = sum(text.startswith(prompt) for text, prompt in zip(found, asked, strict=True))
+    prompts = facts.own_prompts(me)[:PROMPTS]
+    with_prompt = sum(text.startswith(prompt) for text, prompt in zip(found, prompts, strict=True))
     if with_prompt == PROMPTS:
         raise Failure(
             "Each text in `of_vllm` begins with its prompt.",

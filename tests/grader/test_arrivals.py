@@ -517,7 +517,7 @@ def test_what_a_killed_run_left_is_removed(where: Classroom, both: list[Assignme
 
 
 @pytest.mark.parametrize(
-    "said",
+    "written",
     [
         "Friday, 20 November 2026, 2:14 PM",
         "20 November 2026, 2:14 PM",
@@ -526,9 +526,9 @@ def test_what_a_killed_run_left_is_removed(where: Classroom, both: list[Assignme
         "2026-11-20 14:14",
     ],
 )
-def test_times_of_a_worksheet(tmp_path: Path, said: str) -> None:
+def test_times_of_a_worksheet(tmp_path: Path, written: str) -> None:
     (tmp_path / "a.csv").write_text(
-        f'Identifier,Last modified (submission)\nParticipant 1,"{said}"\n'
+        f'Identifier,Last modified (submission)\nParticipant 1,"{written}"\n'
     )
     found, faults = worksheet.handed_in(tmp_path, datetime.UTC)
     assert found == {"1": datetime.datetime(2026, 11, 20, 14, 14, tzinfo=datetime.UTC)}
