@@ -23,17 +23,17 @@ _WHERE = (
     "and end. Look for each of them in the whole text so far."
 )
 _REST = (
-    "Where the answer ends without a stop text, nothing is kept back any more: `add` must return "
+    "When the answer ends without a stop text, nothing is kept back any more: `add` must return "
     "what was kept back before."
 )
 _ORDER = (
-    "Of all stop texts that stand in the text, the one that begins first decides, whatever their "
-    "order in `stop` is."
+    "Of all stop texts in the text, the one that begins first counts, whatever their order in "
+    "`stop` is."
 )
 _BEGUN = (
-    "A stream may not send the beginning of a stop text before it was clear that it is one. "
-    "`settled` keeps back the end of the text as long as it may begin a stop text: of all stop "
-    "texts, look at the longest such beginning. What only looked like one is shown later."
+    "A stream must not send text that may be the beginning of a stop text. `settled` keeps back "
+    "the end of the text as long as it may begin a stop text: of all stop texts, take the longest "
+    "such beginning. If no stop text follows, it is shown later."
 )
 
 
