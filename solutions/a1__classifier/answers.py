@@ -162,7 +162,7 @@ def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array
     what = f"A request to {model} failed. "
     raise Failure(
         f"{what}{f'{known.what} ' * is_known}The server's message: {with_line(outcome)}",
-        help=known.todo if is_known else "Mend model.py, and deploy the folder again.",
+        help=known.todo if is_known else "Correct model.py, and deploy the folder again.",
         safe="A request to your model failed.",
     )
 

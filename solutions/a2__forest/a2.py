@@ -180,7 +180,7 @@ if (table := numbers(served, 114, 2)) is not None:
 # %% [markdown]
 # ## Task 3: answers with names (5 points)
 #
-# Is 1 the good news or the bad news? A client should not have to know. Triton can answer with the
+# Does 1 mean benign or malignant? A client should not have to know. Triton can answer with the
 # top classes, as texts `value:index:label`, if the config says where the labels are. The file
 # holds one label per line, and line 0 belongs to class 0.
 
@@ -298,13 +298,13 @@ if chosen is not None and all(curve is not None for curve in curves):
 # %% [markdown]
 # ## Task 5: batching, proven (10 points)
 #
-# Many clients send one row each. Run alone, each request pays the whole cost of a call. With
-# `dynamic_batching` the server puts waiting requests together and calls the backend once. Speed
-# would be a shaky proof of that. Counts are a firm one: fewer executions than requests.
+# Many clients send one row each. If each request runs alone, each has the whole cost of a call.
+# With `dynamic_batching` the server puts waiting requests together and calls the backend once.
+# Times alone do not prove that. Counts do: there are fewer executions than requests.
 
 # %% [markdown]
 # Add `dynamic_batching` to `models/forest/config.pbtxt`, with a `max_queue_delay_microseconds` of
-# 5000: so long may a request wait for company. Deploy, which makes the server count from zero.
+# 5000: a request waits at most 5 ms for others. Deploy, which makes the server count from zero.
 # Then take `measure.statistics(server, forest)` before and after `ask_together(forest,
 # cancer.x_test)`, which sends all 114 test rows, and `measure.difference(before, after)`. That is a
 # DataFrame with one row per model version. Hand over its `requests` and `executions`, as whole
@@ -395,16 +395,16 @@ if (shares := numbers(values, 31)) is not None:
 # %% [markdown]
 # ## Task 7: two versions (5 points)
 #
-# A new model seldom replaces the old one overnight: for a while both must answer. Each version is
+# A new model seldom replaces the old one at once: for a while both must answer. Each version is
 # a folder, and `version_policy` says which are served: `latest` (with a number), `all`, or
 # `specific` (with a list). The two newest, for example, are
 # `version_policy { latest { num_versions: 2 } }`; the list of `specific` is called `versions`.
-# Without a policy Triton serves the newest only. A client may name a version; who names none gets
-# the newest one served.
+# Without a policy Triton serves the newest only. A client may name a version; a request without a
+# version goes to the newest one served.
 
 # %% [markdown]
-# Here are three versions. Number 1 is small and well tried. Number 2 was a mishap: somebody
-# exchanged the labels. Number 3 is the successor. Serve 1 and 3, and not 2: add a
+# Here are three versions. Number 1 is small and well tested. Number 2 is a mistake: somebody
+# exchanged the labels. Number 3 is the new model. Serve 1 and 3, and not 2: add a
 # `version_policy` to `models/releases/config.pbtxt` (the rest is complete), and deploy it.
 
 # %% kind="given" id="a2.three"
@@ -443,8 +443,9 @@ check("a2.versions", me=me, model=releases, first=first, third=third, plain=plai
 # %% [markdown]
 # ## Task 8: what does a delay cost? (15 points)
 #
-# A request that waits for company is answered later. How much do larger batches bring, and what
-# does a single request pay? How you plot it is up to you. The check gives 5 points, your words 10.
+# A request that waits for others is answered later. How many executions do larger batches save, and
+# how much longer does a single request take? How you plot it is up to you. The check gives 5
+# points, your words 10.
 #
 # Try at least four delays for `forest`, in microseconds: from 0 or a few hundred to at least ten
 # times your smallest one above zero, at most 100,000. Here are three functions for it:

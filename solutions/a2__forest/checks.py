@@ -54,8 +54,8 @@ def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
     config = require.backend(server, model, "fil")
     facts.named(model, "forest")
-    mend = "Mend models/forest/config.pbtxt, and deploy the folder again."
-    with require.all_of(partial=0.5, help=mend):  # the model answers: other checks can use it
+    todo = "Correct models/forest/config.pbtxt, and deploy the folder again."
+    with require.all_of(partial=0.5, help=todo):  # the model answers: other checks can use it
         require.tensors(config, inputs=facts.INPUTS, outputs={facts.OUTPUT: ("FP32", [2])})
         require.batch_size(config, 114, because="the 114 test rows are one request")
         for key in ("output_class", "is_classifier"):
@@ -104,7 +104,7 @@ def probabilities(server: Probe, me: str, model: str, library: Array, served: Ar
     hints=(
         "Two files take part: config.pbtxt names labels.txt, which holds one label per line.",
         "Line 0 is the label of class 0. Which class is which? cancer.labels says it. In "
-        'config.pbtxt, label_filename: "labels.txt" belongs into output__0.',
+        'config.pbtxt, label_filename: "labels.txt" stands inside output__0.',
         'With classes=1 each row comes back as a text "value:index:label", as bytes. '
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
@@ -331,7 +331,7 @@ def _delay(config: Mapping[str, Any]) -> int:
 def shap(
     server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
 ) -> None:
-    """You can say which measurements weighed most in the closest call."""
+    """You know which measurements weighed most for the malignant row that is closest to 0.5."""
     config, split = require.backend(server, model, "fil"), facts.own_rows(me)
     size = "It is one value for each measurement and one for the bias."
     require.tensors(config, outputs={facts.SHAP: ("FP32", [31])}, help=size)
@@ -345,8 +345,8 @@ def shap(
         )
     if benign[row] > 0.5:
         raise Failure(
-            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}: that is a "
-            "miss. The task asks for a case that it just got right.",
+            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}, so it "
+            "calls this row benign. The task asks for a row that it calls malignant.",
             help="Look among the malignant rows with a probability of at most 0.5.",
         )
     if benign[row] < benign[(split.y_test == 0) & (benign <= 0.5)].max():
@@ -396,7 +396,7 @@ def _require_shares(values: Any, served: Array, row: int) -> None:
     read="Read on: lecture 1, notebook 07, has all three policies.",
 )
 def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
-    """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
+    """Versions 1 and 3 answer, version 2 does not; without a version, the newest one answers."""
     require.backend(server, model, "fil")
     facts.named(model, "releases")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
@@ -425,7 +425,7 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
     "a2.delays",
     needs=("a2.batching",),
     hints=(
-        "Do it once for one delay: deploy_with, one ask_together that is not counted, then five "
+        "Do it for one delay first: deploy_with, one ask_together that is not counted, then five "
         "counts and ten single requests. After that put it into a loop.",
         "np.median takes the median of a list. milliseconds(forest, cancer.x_test[:1]) times one "
         "request.",

@@ -564,7 +564,7 @@ MUTANTS = (
     Mutant(
         "shap: the patient that the forest is most mistaken about",
         (Edit("a2.explain", " & (sure <= 0.5)", ""),),
-        {"a2.shap": "a case that it just got right"},
+        {"a2.shap": "so it calls this row benign"},
     ),
     one(
         "shap: the surest patient",

@@ -243,7 +243,8 @@ def _raise_crash(model: str, what: str, message: str) -> None:
     if mistake := _MISTAKE.search(message):
         raise Failure(
             f"{mistake[1][:300]} Look at {mistake[2][:300]}",
-            help=f"The config of {model} is right. Mend the program, and deploy the folder again.",
+            help=f"The config of {model} is right. Correct the program, and deploy the folder "
+            "again.",
             safe="What your model answers does not fit its config.",
         )
     quoted = _RAISED.search(message)
@@ -257,7 +258,7 @@ def _raise_crash(model: str, what: str, message: str) -> None:
     )
     raise Failure(
         f"Asked for {what}, {model} ends with an exception: {quoted[1][:300]}.{where}",
-        help="Mend what raises it, and deploy the folder again.",
+        help="Correct this line or its input, and deploy the folder again.",
         safe="Your model ends with an exception.",
     )
 
@@ -279,7 +280,7 @@ def each_its_own(server: Probe, model: str, texts: Sequence[str]) -> None:
 
 
 def refuses_empty(server: Probe, model: str) -> None:
-    """Fail unless a text without a letter is refused, and nobody else's request suffers from it."""
+    """Fail unless a text without a letter is refused, and other requests are answered."""
     require.refuses(
         server,
         model,

@@ -333,8 +333,9 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
         )
         if off > _ASTRAY * SHARE * plain:
             sizes = (
-                "No rounding does so much: another sum is computed. Does the network in your model "
-                "take counts or brightness, and which does it get? Is black taken off twice?"
+                "Rounding alone does not deviate by this much: another sum is computed. Does the "
+                "network in your model take counts or brightness, and which does it get? Is black "
+                "taken off twice?"
             )
         raise Failure(
             f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "

@@ -113,7 +113,7 @@ MUTANTS = (
          "            positions = np.concatenate(\n"
          "                [positions, positions[:, -1:] + 1], axis=1\n            )\n")),
     wrong("greedy: one request after the other",
-        {"a6.greedy": "hardly two shared one"},
+        {"a6.greedy": "hardly any were shared"},
         (CHAT, "        self.write([answer for group in groups if isinstance(group, list) for "
                "answer in group])\n",
          "        for group in groups:\n"
