@@ -214,14 +214,14 @@ def _hand_in(classroom: Classroom, assignment: Assignment, cases: list[_Case]) -
 
 def _solution(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
     yield from _right(
-        assignment, graded, f"Mend the solution (solutions/{assignment.name}/), or the check"
+        assignment, graded, f"Correct the solution (solutions/{assignment.name}/), or the check"
     )
 
 
 def _right(assignment: Assignment, graded: Graded, todo: str) -> Iterator[Difference]:
     """What a right answer lacks; `todo` ends with the check, whose file follows."""
     yield from _crashes(assignment, graded)
-    yield from _stops(graded, "Mend the cell: all cells of a right answer run.")
+    yield from _stops(graded, "Correct the cell: all cells of a right answer run.")
     for check in graded.verdict.checks:
         if check.credit < 1 and check.status != "error":
             yield Difference(_summary(check), f"{todo} ({_module(assignment, check)}).")
@@ -267,19 +267,19 @@ def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Dif
         elif words is not None and check.credit == 1:
             yield Difference(
                 f"{check.id} gives all its points to this wrong answer.",
-                "Sharpen the check or its hidden variant, or mend the edit: is it still wrong?",
+                "Sharpen the check or its hidden variant, or correct the edit: is it still wrong?",
             )
         elif words is not None and words not in message(check):
             yield Difference(
                 _summary(check),
-                f"The message does not hold {words!r}. Does it help the student? Mend the check's "
-                f"words, or those in {in_mutants}.",
+                f"The message does not hold {words!r}. Does it help the student? Correct the "
+                f"check's message, or the words in {in_mutants}.",
             )
     raised = "\n".join(error.message for error in graded.errors)
     if one.stops not in raised or bool(one.stops) != bool(graded.errors):
         yield Difference(
             f"The notebook stops: {raised[:_SHOWN]}" if raised else "The notebook does not stop.",
-            f"Mend `stops` in {in_mutants}: words of the error, or '' where all cells run.",
+            f"Correct `stops` in {in_mutants}: words of the error, or '' where all cells run.",
         )
 
 
@@ -293,7 +293,7 @@ def _crashes(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
     for check in graded.verdict.checks:
         if check.status == "error":
             where = _module(assignment, check)
-            yield Difference(_summary(check), f"The check crashed. Mend it: {where}.")
+            yield Difference(_summary(check), f"The check crashed. Correct it: {where}.")
 
 
 def _stops(graded: Graded, todo: str) -> Iterator[Difference]:

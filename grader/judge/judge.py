@@ -213,7 +213,7 @@ class SandboxedServer:
         raise ServerLost
 
     def is_heavy(self) -> bool:
-        """Whether its models hold so much memory that others may get none."""
+        """Whether its models hold so large a share of the memory that others may get none."""
         return self._running.memory() > HEAVY * SERVER.memory_bytes
 
     def log(self) -> str:

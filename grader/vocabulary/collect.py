@@ -83,7 +83,7 @@ def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
 
     Example::
 
-        with require.all_of(partial=0.5, help="Mend models/forest/config.pbtxt, and deploy again."):
+        with require.all_of(partial=0.5, help="Correct config.pbtxt, and deploy again."):
             require.tensors(config, inputs={"input__0": ("FP32", [30])})
             require.batch_size(config, 114, because="the 114 test rows are one request")
 

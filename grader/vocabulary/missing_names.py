@@ -37,6 +37,6 @@ def _shown(
         return
     lines = [
         f"✗ `{error.name}` is not there yet, so the check has nothing to look at.",
-        "  to do: Run the cell that makes it. If that cell ended with an error, mend that first.",
+        "  to do: Run the cell that makes it. If that cell ended with an error, correct it first.",
     ]
     shell._showtraceback(kind, error, lines)  # what showtraceback does with the lines of its own

@@ -358,7 +358,6 @@ def no_state(server: Probe, model: str) -> None:
         first.table,
         what="the probabilities of texts that were asked a second time",
         tolerance=answers_of.tolerance(),
-        help="What execute keeps in self is still there at the next batch.",
     )
 
 

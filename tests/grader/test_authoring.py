@@ -245,7 +245,7 @@ GAPS = {
         "mutants",
         '{"a2.labels": "have no label"}',
         '{"a2.labels": ""}',
-        ["names no words for a2.labels"],
+        ["has no words of the message of a2.labels"],
     ),
     "a mutant that fails nothing": (
         "mutants",
@@ -389,7 +389,7 @@ MUTANT = Mutant("m", (), {"a2.forest": "30 is wanted"})
             ),
             ["Add 'a2.shap': NOTHING to its fails"],
         ),
-        (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Mend `stops`"]),
+        (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Correct `stops`"]),
     ],
 )
 def test_a_mutant_is_compared(result: Graded, says: list[str]) -> None:
@@ -477,7 +477,7 @@ def test_a_release_is_compared(result: Graded, says: list[str]) -> None:
     ("result", "says"),
     [
         (graded(("a2.forest", "passed", 1, "")), []),
-        (graded(("a2.forest", "partial", 0.5, "half")), ["Mend the solution"]),
+        (graded(("a2.forest", "partial", 0.5, "half")), ["Correct the solution"]),
         (graded(("a2.forest", "error", 0, "KeyError")), ["solutions/a2__forest/checks.py"]),
         (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
         (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),

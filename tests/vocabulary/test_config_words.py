@@ -37,7 +37,7 @@ def test_backend(probe: Probe, parsed: dict[str, object]) -> None:
     assert require.backend(probe, "parsed", "fil", "python")["name"] == "parsed"
     with fails_with(
         "parsed is served by the backend 'python'. → This task is about a model with backend: "
-        '"fil" or "pytorch". Hand over that model\'s name, or mend its config.pbtxt'
+        '"fil" or "pytorch". Hand over that model\'s name, or correct its config.pbtxt'
     ):
         require.backend(probe, "parsed", "fil", "pytorch")
     with fails_with("'nothing'"):
@@ -117,10 +117,10 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
         fails_with(
             "As the server parsed the config of parsed:\nx has dims [2], and the task asks for "
             "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. It "
-            "should be 'true'. → Mend it.",
+            "should be 'true'. → Correct it.",
             credit=0.5,
         ),
-        require.all_of(partial=0.5, help="Mend it."),
+        require.all_of(partial=0.5, help="Correct it."),
     ):
         require.tensors(parsed, inputs={"x": ("FP32", [3])}, help="Not this one.")
         require.batch_size(parsed, 9, because="there are 9 rows")
