@@ -193,7 +193,7 @@ def _cases(assignment: Assignment) -> Iterator[_Case]:
 def _mutant_case(assignment: Assignment, one: Mutant) -> _Case:
     return _Case(
         one.name,
-        _expected(assignment, one),
+        _expected_outcome(assignment, one),
         lambda to: submissions.mutant(assignment, one, to),
         lambda graded: _mutant(assignment, one, graded),
     )
@@ -327,7 +327,7 @@ def _constant(check: CheckResult) -> str:
     return "NOTHING" if NOTHING in check.rationale else '"words of the message"'
 
 
-def _expected(assignment: Assignment, one: Mutant) -> str:
+def _expected_outcome(assignment: Assignment, one: Mutant) -> str:
     if one.right:
         return _all_points(assignment)
     if len(one.fails) == len(assignment.checks) and set(one.fails.values()) == {NOTHING}:

@@ -368,7 +368,7 @@ def _hand_out(
                 future: Future[str] = client.submit(
                     _task,
                     grader,
-                    _packed(folder),
+                    _pack(folder),
                     assignment.name,
                     settings,
                     key=f"grade-{key}-{run}",
@@ -428,7 +428,7 @@ def _task(
         return grader(Path(place), assignment, settings).model_dump_json()
 
 
-def _packed(folder: Path) -> bytes:
+def _pack(folder: Path) -> bytes:
     """A submission as a tar. It holds regular files and folders only, and no clutter."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:

@@ -82,9 +82,9 @@ def explain(graded: Graded, assignment: Assignment) -> Explained:
                 text, cells, flag = cause
                 reported |= {place + 1, *cells}
                 flags |= {flag}
-                results[result.id] = _changed(result, "stopped", text)
+                results[result.id] = _with_status(result, "stopped", text)
             elif result.status == "not attempted" and notebook.is_begun(place):
-                results[result.id] = _changed(result, "unfinished", result.rationale)
+                results[result.id] = _with_status(result, "unfinished", result.rationale)
         elif result.credit < 1 and (above := notebook.raised_above(place)) is not None:
             notes[result.id] = f"Cell {above.cell}, above this check, stopped: {_error(above)}"
             reported |= {above.cell}
@@ -95,7 +95,7 @@ def explain(graded: Graded, assignment: Assignment) -> Explained:
 
 def _unreadable(graded: Graded, flag: Flag) -> Explained:
     results = {
-        result.id: _changed(result, "unreadable", flag.detail)
+        result.id: _with_status(result, "unreadable", flag.detail)
         if result.status == "not attempted"
         else result
         for result in graded.verdict.checks
@@ -115,7 +115,7 @@ class _Notebook:
         self.places = {id: place for place, cell in enumerate(self._cells) if (id := _id(cell))}
         self._checks = sorted(self.places[id] for id in assignment.checks if id in self.places)
         self._errors = {error.cell: error for error in reversed(graded.errors)}  # each cell's first
-        self._released = _released(assignment)
+        self._released_texts = _released_texts(assignment)
         self._flags = graded.verdict.flags
 
     def cause(self, place: int) -> tuple[str, set[int], str] | None:
@@ -175,7 +175,7 @@ class _Notebook:
     def is_begun(self, place: int) -> bool:
         """Whether the student wrote something between a check and the check before it."""
         return any(
-            _id(cell) in self._released and _source(cell) != self._released[_id(cell)]
+            _id(cell) in self._released_texts and _source(cell) != self._released_texts[_id(cell)]
             for cell in self._cells[self._begin(place) : place]
         )
 
@@ -209,7 +209,7 @@ def _read(notebook: str) -> list[Mapping[str, Any]]:
         return []
 
 
-def _released(assignment: Assignment) -> dict[str, str]:
+def _released_texts(assignment: Assignment) -> dict[str, str]:
     """The text of each solution cell of the release, by id."""
     return dict(_solutions(assignment.release.read_bytes()))
 
@@ -283,6 +283,6 @@ def _error(error: Stopped) -> str:
     return f"`{error.name.replace('`', '')}: {message}`" if message else f"`{error.name}`"
 
 
-def _changed(result: CheckResult, status: Status, rationale: str) -> CheckResult:
+def _with_status(result: CheckResult, status: Status, rationale: str) -> CheckResult:
     changes = {"status": status, "rationale": rationale[:4_000]}
     return result.model_copy(update=changes)

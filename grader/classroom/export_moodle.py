@@ -159,7 +159,7 @@ def _columns(sheet: Sheet) -> _Columns:
     grade, maximum, modified = (column(sheet, name) for name in needed)
     if grade is None or maximum is None or modified is None or column(sheet, "Identifier") != 0:
         missing = [name for name in needed if column(sheet, name) is None]
-        raise _refused(sheet, f"It lacks {' and '.join(missing) or 'its first column'}.")
+        raise _refusal(sheet, f"It lacks {' and '.join(missing) or 'its first column'}.")
     texts = (column(sheet, n) for n in ("Email address", "ID number", "Username", "Full name"))
     return _Columns(
         grade=grade,
@@ -195,7 +195,7 @@ def _by_place(sheet: Sheet) -> _Columns:
         if grades and place > grades[0] and re.fullmatch(r".+ ?\(.+\)", title.strip())
     ]
     if len(ids) != len(sheet.rows) or len({*ids}) != len(ids) or len(grades) != 1 or not brackets:
-        raise _refused(sheet, "Its columns are not those that Moodle writes in English.")
+        raise _refusal(sheet, "Its columns are not those that Moodle writes in English.")
     after = range(brackets[-1] + 1, len(sheet.header))
     return _Columns(
         grade=grades[0],
@@ -219,7 +219,7 @@ def _check_maximum(sheet: Sheet, place: int, most: float) -> bool:
     return any("," in cells[place] for cells in sheet.rows)
 
 
-def _refused(sheet: Sheet, why: str) -> WorkbookError:
+def _refusal(sheet: Sheet, why: str) -> WorkbookError:
     return WorkbookError(
         f"This is not {_WHAT}. {why}",
         where=str(sheet.file),

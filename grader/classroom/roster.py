@@ -100,8 +100,8 @@ class Roster:
             (self._ids, folded(name)),
             (self._logins, folded(name)),
             (self._emails, folded(name)),
-            (self._names, _squeezed(name)),
-            (self._plain_names, _without_accents(_squeezed(name))),
+            (self._names, _letters_of(name)),
+            (self._plain_names, _without_accents(_letters_of(name))),
         ):
             if key and (found := index.get(key)):
                 if system == "moodle" and len(found) > 1:
@@ -135,7 +135,7 @@ class Roster:
 
     @functools.cached_property
     def _logins(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(text) for text in _named(student, _LOGIN)])
+        return self._index(lambda student: [folded(text) for text in _values_of(student, _LOGIN)])
 
     @functools.cached_property
     def _names(self) -> dict[str, list[Student]]:
@@ -151,7 +151,7 @@ class Roster:
             # In Canvas's own gradebook, which has a column `SIS Login ID`, its number is the id.
             lambda student: (
                 [student.id]
-                if _named(student, ("sislogin",)) and student.id.isdecimal()
+                if _values_of(student, ("sislogin",)) and student.id.isdecimal()
                 else _numbers(student, _CANVAS)
             )
         )
@@ -195,11 +195,11 @@ def read(classroom: Classroom) -> Roster | None:
         raise _error(file, f"It cannot be read: {error.strerror}.", "Look at the file.") from None
     if size > MOST_BYTES:
         raise _error(file, f"It is larger than {MOST_BYTES >> 20} MiB.", "Put the list there.")
-    return _parsed(file, content)
+    return _parse(file, content)
 
 
 @functools.lru_cache(maxsize=8)  # it is asked for once per student
-def _parsed(file: Path, content: bytes) -> Roster:
+def _parse(file: Path, content: bytes) -> Roster:
     return Roster({student.id: student for student in _students(file, _text(file, content))})
 
 
@@ -365,10 +365,10 @@ def _split(name: str) -> tuple[str, str]:
 def _spellings(student: Student) -> list[str]:
     """The full name in each order in which another system may write it."""
     words = [*student.first_name.split(), *student.last_name.split()]
-    return [_squeezed("".join((*words[at:], *words[:at]))) for at in range(len(words))]
+    return [_letters_of("".join((*words[at:], *words[:at]))) for at in range(len(words))]
 
 
-def _squeezed(name: str) -> str:
+def _letters_of(name: str) -> str:
     """The letters and digits of a name: Canvas writes `okaforanna`, and Moodle `Anna Okafor`."""
     kept = (c for c in folded(name) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
     return "".join(kept)
@@ -387,14 +387,14 @@ def _without_accents(name: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
-def _named(student: Student, parts: tuple[str, ...]) -> list[str]:
+def _values_of(student: Student, parts: tuple[str, ...]) -> list[str]:
     """The values of the columns that have one of these words in their names."""
     return [text for name, text in student.columns.items() if _is_one_of(name, parts)]
 
 
 def _numbers(student: Student, parts: tuple[str, ...]) -> list[str]:
     """A system's numbers of a student. Moodle's worksheet writes them as `Participant 12`."""
-    values = (re.fullmatch(r"(?:\D+ )?(\d+)", text) for text in _named(student, parts))
+    values = (re.fullmatch(r"(?:\D+ )?(\d+)", text) for text in _values_of(student, parts))
     return [match[1] for match in values if match]
 
 

@@ -104,7 +104,7 @@ def listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, tu
     """
     if special(archive.lstat().st_mode) or archive.stat().st_size > MOST_DOWNLOAD:
         return {}
-    answer = _limited(lambda: _listing(archive, is_submission))
+    answer = _call_limited(lambda: _read_listing(archive, is_submission))
     return {name: (folder, came) for name, (folder, came) in answer["parts"].items()}
 
 
@@ -123,14 +123,14 @@ def unpack(
         Refused: nothing in it can be taken; the text says why.
     """
     load_nbformat()
-    answer = _limited(lambda: _unpack(entry, assignments, scratch, part))
+    answer = _call_limited(lambda: _unpack(entry, assignments, scratch, part))
     return Found(
         folders={name: scratch / str(place) for name, place in answer["folders"].items()},
         problems=answer["problems"],
     )
 
 
-def _limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _call_limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Call a function in a limited process; it may raise `Refused` there.
 
     Raises:
@@ -158,7 +158,7 @@ def _limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return answer
 
 
-def _listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
+def _read_listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
     """In the limited process: the submissions in a download."""
     entries: list[tuple[list[str], bool, float]] = []
     with opened(archive, MOST_LISTING_OF_CLASS) as packed:
@@ -225,7 +225,7 @@ def _unpack(
             budget.below = PurePosixPath(f"{level}-{number}")
             _unzip(archive, path.name, path, budget)
         notebooks = _notebooks(folder)
-    return _sorted(folder, notebooks, assignments, scratch)
+    return _sort(folder, notebooks, assignments, scratch)
 
 
 def _fill(entry: Path, folder: Path, budget: Budget, *, own: bool) -> None:
@@ -279,7 +279,7 @@ def _notebooks(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (len(path.parts), str(path)))
 
 
-def _sorted(
+def _sort(
     folder: Path, notebooks: list[Path], assignments: Sequence[Assignment], scratch: Path
 ) -> dict[str, Any]:
     """Which assignments the notebooks belong to; each that is taken gets its released name."""
@@ -309,7 +309,7 @@ def _sorted(
         except Refused as reason:
             problems[assignment.name] = str(reason)
     if not candidates:
-        raise Refused(_nothing(folder, notebooks, assignments))
+        raise Refused(_explain_refusal(folder, notebooks, assignments))
     return {"folders": folders, "problems": problems}
 
 
@@ -343,7 +343,7 @@ def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None
     if isinstance(metadata, dict) and isinstance(metadata.get("workbook"), dict):
         names.add(str(metadata["workbook"].get("assignment")))
     else:
-        names.update(_graded(content))
+        names.update(_assignment_of_cells(content))
     stem = notebook.stem
     while (short := _COPY.sub("", stem)) != stem and short:
         stem = short
@@ -357,7 +357,7 @@ def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None
     return None
 
 
-def _graded(content: dict[str, Any]) -> list[str]:
+def _assignment_of_cells(content: dict[str, Any]) -> list[str]:
     """The assignment that most of the graded cells belong to, as its short name; or nothing."""
     counts: Counter[str] = Counter()
     inside = content.get("cells")
@@ -378,7 +378,7 @@ def _is_released(notebook: Path, assignment: Assignment) -> bool:
         return False
 
 
-def _nothing(folder: Path, notebooks: list[Path], assignments: Sequence[Assignment]) -> str:
+def _explain_refusal(folder: Path, notebooks: list[Path], assignments: Sequence[Assignment]) -> str:
     """Why a submission without a notebook of an assignment is refused."""
     wanted = ", ".join(assignment.release.name for assignment in assignments[:8])
     if len(assignments) != 1:

@@ -47,11 +47,13 @@ def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
     """What both processes of an assignment import: its checks, and what programs name."""
     own = f"grader.assignments.{assignment.name}"
     yield f"{own}.checks"
-    yield from (name for name in _imported(sources, own) if not name.startswith(f"{own}.hidden"))
+    yield from (
+        name for name in _find_imports(sources, own) if not name.startswith(f"{own}.hidden")
+    )
     yield from define.imported_late(assignment.short, "checks")
 
 
-def _imported(sources: Iterable[str], package: str) -> Iterator[str]:
+def _find_imports(sources: Iterable[str], package: str) -> Iterator[str]:
     """The modules that programs import, wherever in them the statement stands. Names that are no
     module are among them: `from a import b` gives `a` and `a.b`.
 

@@ -420,7 +420,7 @@ def _with_variants(
 def _confirm(judged: _Judged, server: ServerOnDemand) -> None:
     """Take a check's points if the server ended while it ran."""
     if not server.close_if_lost():
-        judged.result = _lost(judged.result)
+        judged.result = _lost_result(judged.result)
         detail = f"It ended during {judged.result.id}."
         judged.flags = [*judged.flags, Flag(kind="server ended", detail=detail)]
 
@@ -450,7 +450,7 @@ def _too_slow(check: Check) -> CheckResult:
     )
 
 
-def _lost(result: CheckResult) -> CheckResult:
+def _lost_result(result: CheckResult) -> CheckResult:
     """The result of a check during which the server ended."""
     return result.model_copy(
         update={

@@ -142,7 +142,7 @@ def execute(
         isolation=isolation,
         fork_server=fork_server,
     )
-    findings = [Finding("archive", wrong) for wrong in _unpacked(outcome, to, limits)]
+    findings = [Finding("archive", wrong) for wrong in _unpack(outcome, to, limits)]
     if outcome.stopped:
         findings.insert(0, Finding("stopped", _stop_sentence(outcome, limits)))
     elif outcome.code != 0:
@@ -170,7 +170,7 @@ def execute(
     )
 
 
-def _unpacked(outcome: sandbox.Outcome, to: Path, limits: sandbox.Limits) -> list[str]:
+def _unpack(outcome: sandbox.Outcome, to: Path, limits: sandbox.Limits) -> list[str]:
     wrong = unpack(outcome.stdout, to, most_bytes=limits.output_bytes)
     return [] if outcome.stopped and not outcome.stdout else wrong
 

@@ -86,15 +86,15 @@ def call(
     os.close(write)  # so that the end of the process ends the pipe
     status = 0
     try:
-        data = _received(read, until)
+        data = _receive(read, until)
     finally:
         os.close(read)
         # When the answer is there, the process gets a moment to end by itself, or by SIGXCPU.
-        status = _ended(process, min(until, time.monotonic() + 1))
+        status = _wait_for_end(process, min(until, time.monotonic() + 1))
     if data is None:
         raise NoResult(f"takes more than {wall_s:g} s")
     try:
-        result, kind = _unpacked(data)
+        result, kind = _unpack(data)
     except (ValueError, KeyError, TypeError, OverflowError, struct.error):
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
             raise NoResult(f"takes more than {cpu_s} s of processor time") from None
@@ -106,7 +106,7 @@ def call(
     return result
 
 
-def _received(pipe: int, until: float) -> bytes | None:
+def _receive(pipe: int, until: float) -> bytes | None:
     """All that the process writes; None where it has not closed the pipe in time."""
     data = bytearray()
     waiting = select.poll()  # select.select fails in a process with many open files
@@ -119,7 +119,7 @@ def _received(pipe: int, until: float) -> bytes | None:
     return None
 
 
-def _ended(process: int, until: float) -> int:
+def _wait_for_end(process: int, until: float) -> int:
     """Wait until the process has ended, at the latest end it then; returns its status."""
     end = os.pidfd_open(process)
     try:
@@ -134,7 +134,7 @@ def _ended(process: int, until: float) -> int:
     return status
 
 
-def _packed(answer: dict[str, Any]) -> bytes:
+def _pack(answer: dict[str, Any]) -> bytes:
     """An answer as bytes: the JSON's length, the JSON, and the arrays in its order."""
     result = answer.get("result", {})
     arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
@@ -152,7 +152,7 @@ def _packed(answer: dict[str, Any]) -> bytes:
     return _LENGTH.pack(len(text)) + text + content
 
 
-def _unpacked(data: bytes) -> tuple[dict[str, Any], str]:
+def _unpack(data: bytes) -> tuple[dict[str, Any], str]:
     """The result in an answer; or, with an empty one, the kind of the exception.
 
     Raises:
@@ -204,7 +204,7 @@ def _answer(
         answer = {"kind": "MemoryError"}
     except BaseException as error:  # a panic of Rust's is no Exception
         answer = {"kind": _kind(error)}
-    view = memoryview(_packed(answer))
+    view = memoryview(_pack(answer))
     while view:
         view = view[os.write(pipe, view) :]
 

@@ -150,14 +150,14 @@ class Sandboxed:
         """
         line = self._status.readline()
         if not line:
-            raise self._refused()
+            raise self._refusal()
         root = int(json.loads(line)["child-pid"])
         try:
             self._pidfd = os.pidfd_open(root)
             if self._group is not None:
                 self._group.add(root)
         except ProcessLookupError:  # it could not mount something, and has ended already
-            raise self._refused() from None
+            raise self._refusal() from None
         return root
 
     def _give_to(self, user: int) -> None:
@@ -172,9 +172,9 @@ class Sandboxed:
             own_user.map_users(self.root, user)
         except OSError as error:  # root of a container may lack the right, or bubblewrap has ended
             self.kill()
-            raise self._refused(f"The sandbox got no user of its own: {error}.") from None
+            raise self._refusal(f"The sandbox got no user of its own: {error}.") from None
 
-    def _refused(self, why: str = "") -> WorkbookError:
+    def _refusal(self, why: str = "") -> WorkbookError:
         """The error with bubblewrap's own message, and what to do about it."""
         self._close_held()
         _, stderr = self.process.communicate()

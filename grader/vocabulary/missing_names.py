@@ -19,10 +19,10 @@ def explain() -> None:
     """
     shell = IPython.get_ipython()
     if shell is not None:
-        shell.set_custom_exc((NameError,), _shown)
+        shell.set_custom_exc((NameError,), _show)
 
 
-def _shown(
+def _show(
     shell: Any,
     kind: type[NameError],
     error: NameError,

@@ -320,7 +320,7 @@ class Probe:
             Failure: the server is lost; or an answer is late, cannot be read, lacks an output, or
                 has another data type than the config states.
         """
-        declared = self._declared(model)
+        declared = self._input_types(model)
         names = list(outputs)
         id, start, end = sequence or (0, False, False)
         answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
@@ -398,7 +398,7 @@ class Probe:
             model,
             requests,
             outputs=outputs,
-            declared=self._declared(model),
+            declared=self._input_types(model),
             leave_after=leave_after,
             timeout=timeout,
         )
@@ -406,7 +406,7 @@ class Probe:
             self.require(model)  # as in `outcomes`
         return found
 
-    def _declared(self, model: str) -> dict[str, str]:
+    def _input_types(self, model: str) -> dict[str, str]:
         return {
             str(output.get("name")): str(output.get("data_type", ""))
             for output in self._config(model).get("output", ())

@@ -145,10 +145,10 @@ def ask(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str])
         classes: the labels of the classes, in their order.
     """
     (outcome,) = server.outcomes(model, [column(texts)], outputs=[*facts.OUTPUTS])
-    return read(model, answered(model, outcome), len(texts), classes)
+    return read(model, require_answer(model, outcome), len(texts), classes)
 
 
-def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array]:
+def require_answer(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array]:
     """The answer to a request; fails where it was refused.
 
     Args:

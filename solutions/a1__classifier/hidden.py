@@ -198,11 +198,11 @@ def reference(server: Probe, model: str) -> Reference:
             )
     module = str(family).replace("-", "_")
     importlib.import_module(f"transformers.models.{module}.modeling_{module}")  # before the fork
-    return _loaded(folder, answers_of.digest(folder))
+    return _load(folder, answers_of.digest(folder))
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(folder: Path, digest: str) -> Reference:
+def _load(folder: Path, digest: str) -> Reference:
     network = Reference(folder)
     network(["Is it a classifier?"])
     return network
@@ -335,10 +335,10 @@ def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> 
     given = read_examples(examples)
     network([text for one in given for text in one.texts])  # all at once: that is quicker
     tables = [network(one.texts) for one in given]
-    answered = [
+    expected = [
         ([classes[best] for best in table.argmax(1)], table.max(axis=1)) for table in tables
     ]
-    compare_examples(given, answered, "your checkpoint")
+    compare_examples(given, expected, "your checkpoint")
 
 
 @hidden(

@@ -315,18 +315,18 @@ if chosen is not None and all(curve is not None for curve in curves):
 def ask_together(model, rows):
     """Send each row as a request of its own, without waiting between them."""
     answers = queue.Queue()
-    goal = counted(model) + len(rows)
+    goal = count_requests(model) + len(rows)
     for row in rows:
         tensor = grpc.InferInput("input__0", [1, len(row)], "FP32")
         tensor.set_data_from_numpy(row[None])
         client.async_infer(model, [tensor], lambda result, error: answers.put(error))
     if errors := [error for _ in rows if (error := answers.get())]:
         raise errors[0]
-    while counted(model) < goal:  # the server counts a moment after it has answered
+    while count_requests(model) < goal:  # the server counts a moment after it has answered
         time.sleep(0.02)
 
 
-def counted(model):
+def count_requests(model):
     return measure.statistics(server, model)["requests"].sum()
 
 

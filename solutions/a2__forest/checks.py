@@ -53,7 +53,7 @@ _AGAIN = "Ask again after the last deploy, and after a change of `me`."
 def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
     config = require.backend(server, model, "fil")
-    facts.named(model, "forest")
+    facts.require_named(model, "forest")
     todo = "Correct models/forest/config.pbtxt, and deploy the folder again."
     with require.all_of(partial=0.5, help=todo):  # the model answers: other checks can use it
         require.tensors(config, inputs=facts.INPUTS, outputs={facts.OUTPUT: ("FP32", [2])})
@@ -117,7 +117,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     require.backend(server, model, "fil")
     split = facts.own_rows(me)
     rows = {facts.INPUT: split.x_test[:10]}
-    named = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
+    served_labels = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
     facts.trained_on(server, model, split)
     part = "Hand over the label alone, the third part of value:index:label, for the first ten test "
     given = texts("answers", answers, help=f"{part}rows.")
@@ -130,7 +130,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
             f"{', '.join(map(repr, facts.LABELS))}.",
             help=f"{part}rows. The server sends bytes: text.decode() makes a text of them.",
         )
-    require.same_answer("answers", given, named, help=f"{part}rows. {_AGAIN}")
+    require.same_answer("answers", given, served_labels, help=f"{part}rows. {_AGAIN}")
 
 
 @define(
@@ -148,7 +148,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
 )
 def classes(server: Probe, me: str, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
-    facts.named(model, "verdict")
+    facts.require_named(model, "verdict")
     split = facts.own_rows(me)
     how = "It is column 1 of predict_proba(cancer.x_test): the probability of benign."
     benign = require.probabilities("benign", library, 114, split.labels, column=1, help=how)
@@ -194,7 +194,7 @@ def threshold(
     threshold: float,
 ) -> None:
     """Your server uses the best threshold with at most 10% false alarms."""
-    facts.named(model, "verdict")
+    facts.require_named(model, "verdict")
     split, size = facts.own_rows(me), (len(facts.GRID),)
     per, how = "one count per threshold in GRID", "How many patients is it at each threshold?"
     miss = array("missed", missed, size, because=per, whole=True, help=how)
@@ -398,7 +398,7 @@ def _require_shares(values: Any, served: Array, row: int) -> None:
 def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not; without a version, the newest one answers."""
     require.backend(server, model, "fil")
-    facts.named(model, "releases")
+    facts.require_named(model, "releases")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (1, 3), help=wanted)
     split = facts.own_rows(me)

@@ -120,8 +120,8 @@ def secret_labels(server: Probe, me: str, model: str) -> None:
     distance = np.abs(p - 0.5)
     near = np.argsort(distance)
     near = near[distance[near] > facts.probability_tolerance().allowed][:100]
-    named = require.labels(server, model, {facts.INPUT: rows[near]}, facts.OUTPUT, names)
-    wrong = sum(name != names[int(x > 0.5)] for name, x in zip(named, p[near], strict=True))
+    served_labels = require.labels(server, model, {facts.INPUT: rows[near]}, facts.OUTPUT, names)
+    wrong = sum(name != names[int(x > 0.5)] for name, x in zip(served_labels, p[near], strict=True))
     if wrong:
         raise Failure(
             f"{wrong} of {len(near)} other rows get another label than a model trained by RECIPE "

@@ -474,7 +474,7 @@ def ask_together(model, list_of_texts):
     return np.concatenate([found[place] for place in range(len(list_of_texts))])
 
 
-def settled(read):
+def wait_until_steady(read):
     """What `read()` gives in the end: the server counts a moment after it has answered."""
     count, before = read(), None
     while count != before:
@@ -485,7 +485,7 @@ def settled(read):
 
 def executions(model):
     """How often the server has run a model since it was loaded."""
-    return settled(lambda: int(measure.statistics(server, model)["executions"].sum()))
+    return wait_until_steady(lambda: int(measure.statistics(server, model)["executions"].sum()))
 
 
 # %% [markdown]
@@ -554,9 +554,11 @@ def milliseconds(model, list_of_texts):
     return 1000 * (time.perf_counter() - began)
 
 
-def computed(model):
+def computing_ms(model):
     """How many ms a model has computed since it was loaded. Each request of a batch counts all."""
-    return settled(lambda: measure.statistics(server, model)["compute_infer_ns"].sum() / 1e6)
+    return wait_until_steady(
+        lambda: measure.statistics(server, model)["compute_infer_ns"].sum() / 1e6
+    )
 
 
 # %% kind="solution" id="a3.vary"
@@ -574,10 +576,10 @@ for width in widths:
     ask_together(detect, crowd)
     runs.append(executions(READER) - before)
     took.append(min(milliseconds(detect, crowd) for _ in range(5)))
-    tries = [computed(READER)]
+    tries = [computing_ms(READER)]
     for _ in range(5):
         ask_together(detect, [short])
-        tries.append(computed(READER))
+        tries.append(computing_ms(READER))
     alone.append(np.diff(tries).min())
 pad_to(128)
 deploy("models/letters")

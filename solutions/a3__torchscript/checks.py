@@ -312,7 +312,7 @@ def ensemble(server: Probe, me: str, model: str, scores: Array, by_hand: Array) 
     with require.all_of(help="Correct models/detect/config.pbtxt, and deploy the folder again."):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.SCORES)
         require.batch_size(config, facts.TEXTS, because="the 120 test texts are one request")
-    serving.wired(config)
+    serving.require_steps(config)
     for name, value in (("scores", scores), ("by_hand", by_hand)):
         values.array(name, value, ANSWERS, because="scores of 120 texts")
     texts, allowed = facts.own_texts(me), facts.tolerance(facts.network(me))

@@ -291,7 +291,7 @@ def refuses_empty(server: Probe, model: str) -> None:
     )
 
 
-def wired(config: dict[str, Any]) -> None:
+def require_steps(config: dict[str, Any]) -> None:
     """Fail unless an ensemble's config leads TEXT through letters and the newest reader."""
     steps = {
         str(step["model_name"]): step

@@ -342,7 +342,7 @@ if exact is not None and half is not None:
 
 
 # %% kind="given" id="a4.rounded"
-def rounded(network):
+def round_weights(network):
     """A copy of a network, its weights and biases rounded to fp16 and held in fp32."""
     copied = copy.deepcopy(network)
     with torch.no_grad():
@@ -356,8 +356,8 @@ exact, half = numbers("logits_pth", logits_pth, 6000), numbers("logits_fp16", lo
 if exact is not None and half is not None:
     counts = torch.from_numpy(camera.pictures)
     with torch.inference_mode():
-        weights_only = rounded(net)(counts)[:, 1].numpy()
-        counts_too = rounded(net)(counts.half().float())[:, 1].numpy()
+        weights_only = round_weights(net)(counts)[:, 1].numpy()
+        counts_too = round_weights(net)(counts.half().float())[:, 1].numpy()
     print("mean deviation from PyTorch")
     print(f"- of eights_fp16 as served       {np.abs(half - exact).mean():.6f}")
     print(f"- weights and biases rounded     {np.abs(weights_only - exact).mean():.6f}")

@@ -66,7 +66,7 @@ def known(me: str, pth: Any) -> Known:
     """
     camera = facts.own_camera(me)
     network = Network.read("pth", pth)
-    found = _known(own.name(me), pth.tobytes())
+    found = _read_known(own.name(me), pth.tobytes())
     if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
         return found
     brightness = (camera.pictures - camera.black) / camera.gain
@@ -140,7 +140,7 @@ def _finds(camera: facts.Camera, network: Network, **first: Array) -> bool:
 
 
 @functools.lru_cache(maxsize=4)
-def _known(me: str, weights: bytes) -> Known:
+def _read_known(me: str, weights: bytes) -> Known:
     camera = facts.own_camera(me)
     network = Network.read("pth", np.frombuffer(weights, np.uint8))
     logits = network.logits(camera.pictures)

@@ -77,7 +77,7 @@ def ask(
     try:
         return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
     except Failure as failure:
-        raise explained(model, failure) from None
+        raise explain_failure(model, failure) from None
 
 
 def ask_each(
@@ -89,7 +89,7 @@ def ask_each(
             model, [facts.request([prompt], **wanted) for prompt in prompts], outputs=OUTPUTS
         )
     except Failure as failure:
-        raise explained(model, failure) from None
+        raise explain_failure(model, failure) from None
     return [read(model, answer, 1)[0] for answer in answers]
 
 
@@ -167,7 +167,7 @@ _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
 _CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
 
 
-def explained(model: str, failure: Failure) -> Failure:
+def explain_failure(model: str, failure: Failure) -> Failure:
     """A failed request, with help that fits these models: what a step was given, and which line."""
     message = failure.rationale
     help = _explain_step(message) or _explain_line(message)

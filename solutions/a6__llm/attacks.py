@@ -172,7 +172,7 @@ for _top in ("/", _os.getcwd()):
     s.last(folder, f"print({RAN!r})")
 
 
-def _forged(folder: Path, more: str) -> None:
+def _forge(folder: Path, more: str) -> None:
     """Hand over a folder for vLLM that no engine has loaded, with the right texts of `chat`."""
     _cell(
         folder,
@@ -191,7 +191,7 @@ print({RAN!r})""",
 @ATTACKS.add("solution", lost=_VLLM, says=RAN, message="modeling.py")
 def code_in_the_checkpoint(folder: Path) -> None:
     """A module beside the weights, which transformers would run as the tokenizer."""
-    _forged(
+    _forge(
         folder,
         """
 (target / "1/checkpoint/modeling.py").write_text("import os; os.system('touch /tmp/owned')")
@@ -202,7 +202,7 @@ def code_in_the_checkpoint(folder: Path) -> None:
 @ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
 def a_tokenizer_that_names_code(folder: Path) -> None:
     """config.json names a class of code for the tokenizer, as `trust_remote_code` would load it."""
-    _forged(
+    _forge(
         folder,
         """
 path = target / "1/checkpoint/config.json"
@@ -215,7 +215,7 @@ path.write_text(json.dumps(config))
 @ATTACKS.add("solution", lost=_VLLM, says=RAN, message="the argument 'trust_remote_code'")
 def an_engine_that_trusts(folder: Path) -> None:
     """model.json lets the engine run what lies beside the weights."""
-    _forged(
+    _forge(
         folder,
         """
 path = target / "1/model.json"
@@ -227,7 +227,7 @@ path.write_text(json.dumps(json.loads(path.read_text()) | {"trust_remote_code": 
 @ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
 def another_checkpoint(folder: Path) -> None:
     """vLLM's folder holds the weights of another id."""
-    _forged(
+    _forge(
         folder,
         """
 facts.fetch_network("somebody else")

@@ -188,7 +188,9 @@ def _send(
     inputs = long_request(model, prompt, count)
     if model == facts.CHAT:
         client.async_infer(
-            model, form.tensors(inputs), lambda result, error: done.put(_counted(result, error))
+            model,
+            form.tensors(inputs),
+            lambda result, error: done.put(_count_tokens(result, error)),
         )
         return
     made = [0]
@@ -198,7 +200,7 @@ def _send(
             done.put((0, error))
             return
         response = result.get_response()
-        made[0] += _counted(result, None)[0] if response.outputs else 0
+        made[0] += _count_tokens(result, None)[0] if response.outputs else 0
         if response.parameters["triton_final_response"].bool_param:
             done.put((made[0], None))
 
@@ -217,7 +219,7 @@ def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
     return inputs
 
 
-def _counted(result: Any, error: Any) -> tuple[int, Any]:
+def _count_tokens(result: Any, error: Any) -> tuple[int, Any]:
     """The number of tokens in a response."""
     if error is not None:
         return 0, error

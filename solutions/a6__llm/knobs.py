@@ -56,10 +56,10 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
             help=f"Above 0, the smallest at most {COLD}; the largest from {HOT} to 2.",
         )
     form = "For each temperature a list of answers, each of them a list of tokens."
-    lists = _listed(answers, form)
+    lists = _as_list(answers, form)
     if len(lists) != tried.size:
         raise Failure("`drawn` has not one list per temperature.", help=form)
-    found = [[_tokens(answer, form) for answer in _listed(some, form)] for some in lists]
+    found = [[_tokens(answer, form) for answer in _as_list(some, form)] for some in lists]
     for some in found:
         if not ANSWERS <= len(some) <= 8 * ANSWERS:
             raise Failure(
@@ -72,7 +72,7 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
     return Draws(prompt, [float(one) for one in tried], found)
 
 
-def _listed(value: Any, form: str) -> list[Any]:
+def _as_list(value: Any, form: str) -> list[Any]:
     """The entries of a list, a tuple, or an array."""
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
         return list(value)
@@ -81,7 +81,7 @@ def _listed(value: Any, form: str) -> list[Any]:
 
 def _tokens(value: Any, form: str) -> list[int]:
     """The tokens of one answer; fails where it is no list of tokens."""
-    listed = _listed(value, form)
+    listed = _as_list(value, form)
     if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in listed):
         raise Failure("`drawn` holds something else than lists of tokens.", help=form)
     tokens = [int(token) for token in listed]

@@ -297,13 +297,13 @@ def require_cache(
             text += f" {prompt}"
         inputs = first_step([text])
         for _ in range(_OFTEN):
-            count, spent = _computed(server)
+            count, spent = _compute_stats(server)
             server.infer(facts.STEP, inputs, outputs=["logits"])
-            more, took = _computed(server)
+            more, took = _compute_stats(server)
             longs += [took - spent] if more == count + 1 and took - spent > _MEASURABLE else []
-        count, spent = _computed(server)
+        count, spent = _compute_stats(server)
         answer = ask(text)
-        more, took = _computed(server)
+        more, took = _compute_stats(server)
         answers.require_greedy(me, text, answer, STEPS, "the answer to a long prompt")
         # Steps that the answer does not need add their time, but are not counted: otherwise short
         # steps that nobody needs would make the mean smaller.
@@ -322,7 +322,7 @@ def require_cache(
         )
 
 
-def _computed(server: Probe) -> tuple[int, float]:
+def _compute_stats(server: Probe) -> tuple[int, float]:
     """How many requests llama_step has computed in all, and for how many seconds."""
     server.counts(facts.STEP)  # when it returns, all that was sent before is counted
     records = [

@@ -58,7 +58,7 @@ def draw_part(random: np.random.Generator, text: str) -> str:
     return text[start : start + size]
 
 
-def _overlapping(random: np.random.Generator, text: str) -> list[str]:
+def _draw_overlapping(random: np.random.Generator, text: str) -> list[str]:
     """Two stop texts that are complete at the same place; the one that begins later comes first."""
     places = [
         place
@@ -78,7 +78,9 @@ def whole_stops(random: np.random.Generator, texts: Sequence[str]) -> list[Stop]
         Stop("a stop text", parts[0]),
         Stop("a list with one stop text", [parts[1]]),
         Stop("two stop texts", [parts[2], parts[6]]),
-        Stop("two stop texts that end at the same place", _overlapping(random, text[3]), _ORDER),
+        Stop(
+            "two stop texts that end at the same place", _draw_overlapping(random, text[3]), _ORDER
+        ),
         Stop("a stop text that the last token of max_tokens completes", [parts[4]]),
         Stop("a stop text that only begins at the end of the answer", [text[5][-3:] + "§"], _REST),
     ]

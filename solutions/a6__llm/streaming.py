@@ -57,7 +57,7 @@ def ask(
     inputs = [facts.single(prompt, **wanted) for prompt, wanted in requests]
     streams = server.streams(model, inputs, outputs=OUTPUTS, timeout=_TIMEOUT)
     return [
-        (_joined(model, stream, int(wanted["max_tokens"])), stream)
+        (_join(model, stream, int(wanted["max_tokens"])), stream)
         for stream, (_, wanted) in zip(streams, requests, strict=True)
     ]
 
@@ -67,7 +67,7 @@ def ask_alone(server: Probe, model: str, prompt: str, **wanted: Any) -> Answer:
     return ask(server, model, [(prompt, wanted)])[0][0]
 
 
-def _joined(model: str, stream: Stream, most: int) -> Answer:
+def _join(model: str, stream: Stream, most: int) -> Answer:
     """The answer that the responses of a stream make together; fails unless they make one."""
     _require_ended(model, stream, most)
     for number, part in enumerate(stream.parts, start=1):
@@ -129,7 +129,7 @@ def _require_ended(model: str, stream: Stream, most: int) -> None:
             + f" This version goes on even if you deploy another. {answers.RESTART}" * goes_on,
         )
     if stream.refused is not None:
-        raise answers.explained(model, stream.refused.failure(model))
+        raise answers.explain_failure(model, stream.refused.failure(model))
     if stream.ended is None:
         raise Failure(
             f"The stream of {model} does not end: {count} responses came within {_TIMEOUT:.0f} s, "

@@ -79,7 +79,7 @@ def test_a_download_is_listed_or_is_none(place: Path, chance: random.Random) -> 
     if chance.random() < 0.5:
         packed.write_bytes(changed(chance, packed.read_bytes()))
     with contextlib.suppress(unpack_submission.Refused, OSError):
-        listed = unpack_entry._listing(packed, arrivals.is_named)["parts"]
+        listed = unpack_entry._read_listing(packed, arrivals.is_named)["parts"]
         json.dumps(listed)
         for part in listed:
             with fresh(place) as to, contextlib.suppress(unpack_submission.Refused):

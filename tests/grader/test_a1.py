@@ -250,7 +250,7 @@ def test_where_an_exception_was_raised() -> None:
         "  /models/classifier/1/model.py(44): execute\n"
     )
     with pytest.raises(Failure) as raised:
-        a1_answers.answered("classifier", Refusal(message, "INTERNAL"))
+        a1_answers.require_answer("classifier", Refusal(message, "INTERNAL"))
     assert "RuntimeError: no" in raised.value.rationale
     assert "It was raised in line 67 of model.py, in predict." in raised.value.rationale
     assert "nn.py" not in raised.value.rationale

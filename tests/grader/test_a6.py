@@ -335,16 +335,16 @@ def test_a_stream_that_goes_on() -> None:
         "finish_reason": np.array([b""], object),
     }
     with pytest.raises(Failure, match="2000 responses came, and max_tokens was 24") as error:
-        streaming._joined("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
+        streaming._join("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
     assert "workbook serve --detach" in error.value.help
     with pytest.raises(Failure, match="none said that it was the last") as error:
-        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
+        streaming._join("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
     two = {**part, "logprobs": np.array([-1, -2], np.float32)}
     with pytest.raises(Failure, match="holds 1 token_ids and 2 logprobs") as error:
-        streaming._joined("chat_stream", Stream((two,), (0.0,), 1.0), 24)
+        streaming._join("chat_stream", Stream((two,), (0.0,), 1.0), 24)
     assert "one logprob for each of its tokens" in error.value.help
     with pytest.raises(Failure, match="has no finish_reason"):
-        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
+        streaming._join("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
 
 
 def test_the_placeholder_is_not_wrong() -> None:

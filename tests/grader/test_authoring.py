@@ -417,7 +417,7 @@ def test_another_right_answer_is_compared(result: Graded, says: list[str]) -> No
     assert len(found) == len(says)
     for difference, words in zip(found, says, strict=True):
         assert words in f"{difference.got} {difference.todo}"
-    assert trial._expected(A2, RIGHT) == "80 of 80 points"
+    assert trial._expected_outcome(A2, RIGHT) == "80 of 80 points"
 
 
 ALL_CHECKS = tuple(A2.checks)
@@ -451,7 +451,7 @@ def test_the_table_says_the_same_of_what_is_as_expected(
     fails: dict[str, str], result: tuple[tuple[str, str, float, str], ...], says: str
 ) -> None:
     """An author compares the two columns."""
-    assert trial._expected(A2, Mutant("m", (), fails)) == says
+    assert trial._expected_outcome(A2, Mutant("m", (), fails)) == says
     assert trial._got(A2, graded(*result)).startswith(says)
 
 
