@@ -20,7 +20,7 @@ RAISED = (
         (
             RAISED,
             "m raised ValueError: no sixty-six (1/model.py, line 7, in execute). The",
-            "Correct",
+            "load m again",
         ),
         (
             "unexpected inference input 'z' for model 'm'",
