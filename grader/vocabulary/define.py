@@ -13,7 +13,7 @@ notebook passes to `check(...)`::
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
 If the work is right, the function returns. If it is wrong, the function raises `Failure`, itself or
-by one of the words in require.py. If there is no work to look at yet, it raises `NotAttempted`. The
+through a function of require.py. If there is no work to look at yet, it raises `NotAttempted`. The
 same function runs in two places: in the notebook, where the student reads the result (notebook.py),
 and in the judge, which gives the marks.
 

@@ -347,7 +347,7 @@ class Probe:
             else:
                 found[number] = self._refusal(model, error, timeout)
         if any(isinstance(outcome, Refusal) for outcome in found.values()):
-            self.require(model)  # a model that has gone is said to have gone
+            self.require(model)  # where the model has gone, say this
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
@@ -439,7 +439,7 @@ class Probe:
     def _late(self, model: str, timeout: float) -> Failure:
         return Failure(
             f"{model} did not answer within {timeout:.0f} s.",
-            help="Call it yourself with one row: does it answer? Its log may tell more.",
+            help="Call it yourself with one row: does it answer? The server's log may say more.",
         )
 
     def close(self) -> None:

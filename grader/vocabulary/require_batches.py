@@ -1,4 +1,4 @@
-"""Words about batching: what the server did is shown by its counts, not by its config or speed."""
+"""Requirements on batching, judged by the server's counts, not by its config or speed."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ def batched(
             f"The check has sent {count} requests of one row, and the server has counted "
             f"{change.requests} requests with {change.inferences} rows in {change.executions} "
             "executions.",
-            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+            help="No other program may send requests to the model meanwhile, nor may the model "
+            "itself.",
         )
     # The last executions may not be counted yet, so a difference of 10 % does not show batching.
     if change.executions > 0.9 * change.requests:
         raise Failure(
-            f"{change.requests} requests at once took {change.executions} executions: hardly one "
-            "was batched with another.",
+            f"{change.requests} requests at once took {change.executions} executions: hardly "
+            "any shared one.",
             help="Is max_batch_size above 1? How long may a request wait for others?",
         )
     close(
@@ -104,14 +105,14 @@ def batch_counts(
     if min(counted, ran) < 0:
         raise Failure(
             f"{counts} A count below 0 comes from a deploy between the two readings: it makes the "
-            "server count anew.",
+            "server count from zero.",
             help="Deploy first, then read `before`, send, and read again.",
         )
     # A request or two may not be counted yet when a student reads the counts.
     if not (counted >= 0.85 * sent and 0 < ran < counted):
         raise Failure(
-            f"{counts} That proves no batching: the task sends {sent} requests, and they must take "
-            "fewer executions.",
+            f"{counts} They do not show batching: the task sends {sent} requests, and they must "
+            "take fewer executions.",
             help=help,
         )
     if counted > 10 * sent or ran * largest < counted:
@@ -134,7 +135,7 @@ def delays(
 ) -> None:
     """Fail unless a student's measurements of max_queue_delay_microseconds can be the server's.
 
-    A request that comes alone is kept for the whole delay, since no second one fills its batch. So
+    A request that comes alone waits for the whole delay, since no second one fills its batch. So
     the time that a single request takes cannot be shorter than the delay.
 
     Example::
@@ -179,7 +180,7 @@ def delays(
     if short.size:
         raise Failure(
             f"With a delay of {waits[short[0]]:g} µs a single request took {took[short[0]]:.3g} "
-            "ms by your list. The server keeps it for the whole delay, so it takes longer.",
+            "ms by your list. The request waits for the whole delay, so it takes longer.",
             help="Are they milliseconds? Was the folder deployed after the config was changed?",
         )
     parsed = int((config.get("dynamic_batching") or {}).get("max_queue_delay_microseconds") or 0)

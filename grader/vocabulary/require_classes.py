@@ -1,4 +1,4 @@
-"""Words about classes: their labels, and the threshold that decides between two."""
+"""Requirements on classes: their labels, and the threshold that decides between two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about a model's config, as the server parsed it (`/v2/models/M/config`)."""
+"""Requirements on a model's config, as the server parsed it (`/v2/models/M/config`)."""
 
 from __future__ import annotations
 

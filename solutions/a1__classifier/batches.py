@@ -218,7 +218,8 @@ def _measure(server: Probe, model: str, texts: list[str], classes: Sequence[str]
     if rows != sent:
         raise Failure(
             f"The check has sent {sent} texts, and the server has counted {rows}.",
-            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+            help="No other program may send requests to the model meanwhile, nor may the model "
+            "itself.",
         )
     nanoseconds = sum(spent - before.get(size, (0, 0))[1] for size, (_, spent) in after.items())
     answers = [read(model, require_answer(model, outcome), 1, classes) for outcome in outcomes]

@@ -468,7 +468,7 @@ def _require_runs(waits: Array, ran: Array) -> None:
         if wait >= facts.LONG_DELAY and count > 0.9 * 114:
             raise Failure(
                 f"With a delay of {wait:g} µs 114 requests took {count:g} executions by your list: "
-                "hardly one was batched with another.",
+                "hardly any shared one.",
                 help="Are they sent by ask_together, and was the folder deployed with this delay?",
             )
     short, long = int(waits.argmin()), int(waits.argmax())

@@ -518,7 +518,7 @@ MUTANTS = (
     Mutant(
         "batching: counts of one request",
         (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
-        {"a2.batching": "That proves no batching", "a2.delays": WAITS},
+        {"a2.batching": "They do not show batching", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: invented counts",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring import gaps, mutants, skeleton, submissions, trial, word_table
+from grader.authoring import function_table, gaps, mutants, skeleton, submissions, trial
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 from grader.vocabulary import require
 from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
@@ -493,16 +493,16 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
 # -- AUTHORING.md ----------------------------------------------------------------------------------
 
 
-def test_the_table_of_words_is_current() -> None:
-    """`python -m grader.authoring.word_table` writes it."""
-    text = word_table.FILE.read_text("utf-8")
-    assert text == word_table.current(text)
-    for word in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
-        assert word in text
+def test_the_table_of_functions_is_current() -> None:
+    """`python -m grader.authoring.function_table` writes it."""
+    text = function_table.FILE.read_text("utf-8")
+    assert text == function_table.current(text)
+    for name in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
+        assert name in text
 
 
-def test_every_word_has_a_sentence_and_an_example() -> None:
-    for line in word_table.table().splitlines():
+def test_every_function_has_a_sentence_and_an_example() -> None:
+    for line in function_table.table().splitlines():
         if line.startswith("| `"):
             assert re.search(r"\| \S.*\S \|$", line), line
     for name in require.__all__:
@@ -511,7 +511,7 @@ def test_every_word_has_a_sentence_and_an_example() -> None:
 
 def test_authoring_names_files_that_there_are() -> None:
     """Check every path, id and command of the page, with a8__streams as the skeleton makes it."""
-    text = word_table.FILE.read_text("utf-8")
+    text = function_table.FILE.read_text("utf-8")
     made = {
         template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
     }

@@ -277,7 +277,7 @@ DELAYED = config(
     ("name", "body", "stated", "words"),
     [
         ("batched_right", "answer(y=2 * x)", DELAYED, ""),
-        ("batched_not", "answer(y=2 * x)", config(batch=64), "hardly one was batched"),
+        ("batched_not", "answer(y=2 * x)", config(batch=64), "hardly any shared one"),
         # It answers every request of a batch with the rows of the first one.
         (
             "batched_mixed",
@@ -325,9 +325,9 @@ def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
         ([[114]], 113, ""),
         (113, 1, ""),
         (342, 27, ""),
-        (1, 1, "Your counts: 1 request, 1 execution. That proves no batching"),
+        (1, 1, "Your counts: 1 request, 1 execution. They do not show batching"),
         (114, 114, "must take fewer executions"),
-        (114, 0, "That proves no batching"),
+        (114, 0, "They do not show batching"),
         (114, -3, "A count below 0 comes from a deploy between the two readings"),
         (9999, 3, "cannot be the server's: the task sends 114 requests, and a batch of m has at"),
         (1000, 3, "at most 256 rows"),
