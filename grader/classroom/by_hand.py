@@ -146,7 +146,7 @@ def _notebooks(classroom: Classroom, assignment: str, student: str) -> Iterator[
         return
     from nbgrader.api import MissingEntry
 
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         try:
             yield list(gradebook.find_submission(assignment, student).notebooks)
             gradebook.db.commit()

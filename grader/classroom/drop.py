@@ -140,7 +140,7 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
         return {}
     from nbgrader.api import MissingEntry
 
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         try:
             entry = gradebook.find_student(student)
         except MissingEntry:
@@ -159,7 +159,7 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
 
 def _remove_marks(classroom: Classroom, student: str, assignment: str) -> None:
     listed = roster.read(classroom)
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         gradebook.remove_submission(assignment, student)
         entry = gradebook.find_student(student)
         if not entry.submissions and (listed is None or student not in listed.students):

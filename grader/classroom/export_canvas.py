@@ -128,7 +128,7 @@ def _check_points(sheet: Sheet, at: int, assignment: Assignment) -> bool:
     """Whether numbers have decimal commas; raise an error where Canvas has other points."""
     most = sum(assignment.checks.values()) + sum(assignment.written.values())
     text = next((line[at] for line in sheet.rows if _POINTS in line[0]), "")
-    stated = spreadsheet.parsed(text)
+    stated = spreadsheet.parse_number(text)
     if stated is None or abs(stated - most) > 0.005:
         raise WorkbookError(
             f"In Canvas the assignment has {text.strip() or 'no'} points, here it has {most:g}.",

@@ -178,14 +178,15 @@ def _by_place(sheet: Sheet) -> _Columns:
     """
     cells = list(zip(*sheet.rows, strict=True))
     ids = [match[1] for text in cells[0] if (match := _NUMBER.fullmatch(text))] if cells else []
-    numbers = [[spreadsheet.parsed(text) for text in texts] for texts in cells]
+    numbers = [[spreadsheet.parse_number(text) for text in texts] for texts in cells]
     grades = [
         place - 1
         for place in range(2, len(cells))
         if len({*numbers[place]}) == 1
         and (most := numbers[place][0])
         and all(
-            not text.strip() or ((value := spreadsheet.parsed(text)) is not None and value <= most)
+            not text.strip()
+            or ((value := spreadsheet.parse_number(text)) is not None and value <= most)
             for text in cells[place - 1]
         )
     ]
@@ -209,7 +210,7 @@ def _by_place(sheet: Sheet) -> _Columns:
 def _check_maximum(sheet: Sheet, place: int, most: float) -> bool:
     """Whether the worksheet has decimal commas; raise an error where it has another maximum."""
     for cells in sheet.rows:
-        if (value := spreadsheet.parsed(cells[place])) is None or abs(value - most) > 0.005:
+        if (value := spreadsheet.parse_number(cells[place])) is None or abs(value - most) > 0.005:
             raise WorkbookError(
                 f"In Moodle the maximum grade is {cells[place]}, here it is {most:g} points.",
                 where=str(sheet.file),

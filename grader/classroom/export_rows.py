@@ -10,7 +10,7 @@ from workbook.assignments import Assignment
 from . import by_hand, gradebook, intake, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
-from .names import clean, folded
+from .names import clean, fold
 
 NO_SUBMISSION = "no submission"
 
@@ -135,7 +135,7 @@ class Finder:
         self._by_name: dict[str, set[str]] = {}
         for id, row in found.items():
             for text in (id, row.name, row.email):
-                self._by_name.setdefault(folded(clean(text)), set()).add(id)
+                self._by_name.setdefault(fold(clean(text)), set()).add(id)
 
     def find(self, system: str, number: str, texts: Iterable[str]) -> str | None:
         """The student's id; None where the line is about no student, or could be about several.
@@ -154,7 +154,7 @@ class Finder:
             else:
                 last, comma, first = text.partition(",")
                 plain = f"{first.strip()} {last.strip()}" if comma else text
-                found = self._by_name.get(folded(clean(plain)), set())
+                found = self._by_name.get(fold(clean(plain)), set())
             if len(found) == 1:
                 return found.copy().pop()
         return None

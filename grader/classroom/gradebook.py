@@ -344,7 +344,7 @@ def _read_only(classroom: Classroom) -> sqlite3.Connection:
     return sqlite3.connect(f"{classroom.gradebook.as_uri()}?mode=ro", uri=True)
 
 
-def written(classroom: Classroom, assignment: str) -> dict[str, str]:
+def written_keys(classroom: Classroom, assignment: str) -> dict[str, str]:
     """The key of the result that is in the gradebook, by student.
 
     A student is left out unless the gradebook has the submission, the autograded notebook has a

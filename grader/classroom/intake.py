@@ -40,7 +40,7 @@ from . import arrivals, deadlines, owners, records, times, unpack_entry, workshe
 from .arrivals import Arrival, Download
 from .classroom import Classroom, write
 from .names import digest
-from .records import Clock, Record, Reported, record, refused, reported
+from .records import Clock, Record, Reported, record
 from .times import parse as parse_time
 from .unpack_submission import Refused, open_regular
 
@@ -49,9 +49,9 @@ __all__ = [
     "Reported",
     "Taken",
     "parse_time",
+    "read_reports",
     "record",
-    "refused",
-    "reported",
+    "refused_result",
     "take",
     "take_inbox",
 ]
@@ -344,7 +344,7 @@ class _Run:
         new = self._record(student, last, look.digest, note=records.short(note))
         deadline = self._deadlines[assignment.name]
         if deadline is not None and (given := deadline.handed_in.get(student)):
-            new = new.model_copy(update={"time": times.stated(given), "clock": "given"})
+            new = new.model_copy(update={"time": times.format_utc(given), "clock": "given"})
         known = record(self._classroom, assignment.name, student)
         if known and not known.problem and self._is_there(student, assignment.name):
             if known.digest == new.digest:
@@ -393,7 +393,7 @@ class _Run:
             system=arrival.system,
             number=arrival.number,
             name=arrival.name,
-            time=times.stated(arrival.time) if arrival.time else "",
+            time=times.format_utc(arrival.time) if arrival.time else "",
             clock=clock,
             late=arrival.late,
             note=note,

@@ -113,7 +113,7 @@ def refresh(classroom: Classroom, assignment: Assignment) -> None:
         return
     if _content(stamp) == _state_of(classroom):
         return
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         entry = gradebook.update_or_create_assignment(assignment.name)
         _state(gradebook, entry, deadline)
         for submission in entry.submissions:

@@ -83,7 +83,7 @@ class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries
             return found
         known = intake.record(classroom, assignment.name, about["student"])
         if known and known.problem:
-            return intake.refused(assignment, known.problem)
+            return intake.refused_result(assignment, known.problem)
         place = classroom.submission(about["student"], assignment.name)
         settings = grading.Settings(
             secret=classroom.secret(),

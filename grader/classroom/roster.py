@@ -26,7 +26,7 @@ from pathlib import Path
 from workbook.common.errors import WorkbookError
 
 from .classroom import Classroom
-from .names import clean, folded, shown
+from .names import clean, fold, shown
 
 #: The largest list that is read, in bytes.
 MOST_BYTES = 10 << 20
@@ -97,9 +97,9 @@ class Roster:
         if system == "canvas" and (found := self._canvas.get(number)):
             return found
         for index, key in (
-            (self._ids, folded(name)),
-            (self._logins, folded(name)),
-            (self._emails, folded(name)),
+            (self._ids, fold(name)),
+            (self._logins, fold(name)),
+            (self._emails, fold(name)),
             (self._names, _letters_of(name)),
             (self._plain_names, _without_accents(_letters_of(name))),
         ):
@@ -127,15 +127,15 @@ class Roster:
 
     @functools.cached_property
     def _ids(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(student.id)])
+        return self._index(lambda student: [fold(student.id)])
 
     @functools.cached_property
     def _emails(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(student.email)])
+        return self._index(lambda student: [fold(student.email)])
 
     @functools.cached_property
     def _logins(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(text) for text in _values_of(student, _LOGIN)])
+        return self._index(lambda student: [fold(text) for text in _values_of(student, _LOGIN)])
 
     @functools.cached_property
     def _names(self) -> dict[str, list[Student]]:
@@ -241,8 +241,8 @@ def _students(file: Path, text: str) -> list[Student]:
         if _is_canvas_note(row, columns):
             continue
         student = _student(file, line, row, columns)
-        unique = [("id", folded(student.id)), ("e-mail", folded(student.email))]
-        unique += [(name, folded(row[name])) for name in columns.systems]
+        unique = [("id", fold(student.id)), ("e-mail", fold(student.email))]
+        unique += [(name, fold(row[name])) for name in columns.systems]
         for column, value in unique:
             if value and (before := lines.setdefault((column, value), line)) != line:
                 raise _error(
@@ -370,7 +370,7 @@ def _spellings(student: Student) -> list[str]:
 
 def _letters_of(name: str) -> str:
     """The letters and digits of a name: Canvas writes `okaforanna`, and Moodle `Anna Okafor`."""
-    kept = (c for c in folded(name) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
+    kept = (c for c in fold(name) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
     return "".join(kept)
 
 
@@ -404,7 +404,7 @@ def _is_one_of(column: str, parts: tuple[str, ...]) -> bool:
 
 def _plain(column: str) -> str:
     """A column's name without case, spaces and punctuation."""
-    return "".join(c for c in folded(column) if c.isalnum())
+    return "".join(c for c in fold(column) if c.isalnum())
 
 
 def _error(file: Path, what: str, todo: str) -> WorkbookError:

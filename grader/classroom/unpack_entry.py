@@ -32,7 +32,7 @@ from .unpack_submission import (
     copy,
     is_litter,
     open_regular,
-    opened,
+    open_zip,
     special,
     unzip,
 )
@@ -161,7 +161,7 @@ def _call_limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _read_listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
     """In the limited process: the submissions in a download."""
     entries: list[tuple[list[str], bool, float]] = []
-    with opened(archive, MOST_LISTING_OF_CLASS) as packed:
+    with open_zip(archive, MOST_LISTING_OF_CLASS) as packed:
         for info in packed.infolist():
             names = info.filename.split("/")
             folder = not names[-1]

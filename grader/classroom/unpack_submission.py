@@ -65,12 +65,12 @@ def unzip(archive: Path, to: Path, *, part: str = "", budget: Budget | None = No
         Refused: it is not a zip; it is encrypted or too large; or it holds a path that leads out of
             the folder, a link or a special file. Files that were written before may be left.
     """
-    with opened(archive, MOST_LISTING_OF_CLASS if part else MOST_LISTING) as packed:
+    with open_zip(archive, MOST_LISTING_OF_CLASS if part else MOST_LISTING) as packed:
         _unzip(packed, to, part, budget or Budget())
 
 
 @contextlib.contextmanager
-def opened(archive: Path, most_listing: int) -> Iterator[zipfile.ZipFile]:
+def open_zip(archive: Path, most_listing: int) -> Iterator[zipfile.ZipFile]:
     """A zip, opened; whatever is wrong with it becomes `Refused`.
 
     Args:

@@ -16,7 +16,7 @@ from workbook.assignments import Assignment, cells
 from ..sandbox import ForkServer
 from ..sandbox.mounts import course
 from ..vocabulary import define
-from .course_files import parsed
+from .course_files import parse_cell
 
 #: Notebooks are drawn in with this; matplotlib reads it when it is imported.
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
@@ -62,7 +62,7 @@ def _find_imports(sources: Iterable[str], package: str) -> Iterator[str]:
         package: the package that they lie in. Relative imports begin there.
     """
     for source in sources:
-        for node in ast.walk(ast.Module(parsed(source), [])):
+        for node in ast.walk(ast.Module(parse_cell(source), [])):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):

@@ -363,7 +363,7 @@ class _Judged:
 
     def lines(self) -> Iterator[Line]:
         """The lines of the judge's output about the check."""
-        yield Line(kind="check", check=self.result, me=own.given(self.values or {}))
+        yield Line(kind="check", check=self.result, me=own.find_id(self.values or {}))
         yield from (Line(kind="flag", flag=flag) for flag in self.flags)
 
 

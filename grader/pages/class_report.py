@@ -91,7 +91,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         same_data=_same_data(results),
         default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
-        not_graded=intake.reported(classroom),
+        not_graded=intake.read_reports(classroom),
         similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),

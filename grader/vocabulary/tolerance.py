@@ -25,7 +25,7 @@ class Tolerance:
     Attributes:
         allowed: the largest absolute difference.
         because: the reason, as the end of a sentence.
-        far: a difference of more than `far` times `allowed` has another reason: this one is not shown.
+        far: a difference above `far` times `allowed` has another reason, so this one is not shown.
     """
 
     allowed: float

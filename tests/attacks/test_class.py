@@ -260,7 +260,7 @@ def settled(stored: dict[str, bytes]) -> dict[str, bytes]:
     return {
         name: content
         for name, content in stored.items()
-        if autograde.settled(Graded.model_validate_json(content))
+        if autograde.is_final(Graded.model_validate_json(content))
     }
 
 

@@ -64,7 +64,7 @@ def taken(where: Classroom, both: list[Assignment]) -> dict[str, list[str]]:
 
 
 def reasons(where: Classroom) -> dict[str, str]:
-    return {report.source: report.reason for report in intake.reported(where)}
+    return {report.source: report.reason for report in intake.read_reports(where)}
 
 
 # Names
@@ -90,7 +90,7 @@ def reasons(where: Classroom) -> dict[str, str]:
     ],
 )
 def test_what_a_name_says(name: str, system: str, student: str, number: str, late: bool) -> None:
-    found = arrivals.arrived(Path("/nowhere") / name)
+    found = arrivals.read_entry_name(Path("/nowhere") / name)
     assert (found.system, found.name, found.number) == (system, student, number)
     assert found.late == late
     assert not found.problem
@@ -110,7 +110,7 @@ def test_what_a_name_says(name: str, system: str, student: str, number: str, lat
     ],
 )
 def test_what_a_name_says_of_something_else(name: str, words: str) -> None:
-    assert words in arrivals.arrived(Path("/nowhere") / name).problem
+    assert words in arrivals.read_entry_name(Path("/nowhere") / name).problem
 
 
 # The student of a submission
