@@ -267,7 +267,7 @@ def _findings(source: str, labels: Sequence[str]) -> list[str]:
     for name in ("initialize", "execute", "finalize"):
         if name not in methods:
             found.append(f"TritonPythonModel has no method {name}")
-    if "from_pretrained" in python_style.reached(tree, "execute"):
+    if "from_pretrained" in python_style.called_names(tree, "execute"):
         found.append("execute loads the checkpoint: call from_pretrained in initialize")
     return found
 

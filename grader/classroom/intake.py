@@ -40,7 +40,7 @@ from . import arrivals, deadlines, owners, records, times, unpack_entry, workshe
 from .arrivals import Arrival, Download
 from .classroom import Classroom, write
 from .names import digest
-from .records import Clock, Record, Reported, record
+from .records import Clock, Record, Reported, read_reports, record, refused_result
 from .times import parse as parse_time
 from .unpack_submission import Refused, open_regular
 
