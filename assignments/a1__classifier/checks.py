@@ -55,7 +55,9 @@ def config(server: Probe, model: str) -> None:
     """The Python backend serves your classifier: a text in; label, score, probabilities out."""
     parsed = require.backend(server, model, "python")
     classes = answers_of.labels(server.server.repository / model / facts.CHECKPOINT)
-    with require.all_of(help="Mend models/classifier/config.pbtxt, and deploy the folder again."):
+    with require.all_of(
+        help="Correct models/classifier/config.pbtxt, and deploy the folder again."
+    ):
         require.tensors(parsed, inputs=facts.INPUTS, outputs=facts.OUTPUTS)
         require.batch_size(parsed, facts.ROWS, because=f"{facts.ROWS} texts are to be one request")
         for table in (one for one in parsed.get("output", ()) if one["name"] == facts.TABLE):
@@ -164,7 +166,7 @@ def batches(server: Probe, me: str, model: str) -> None:
     needs=("a1.answers",),
     hints=(
         "A response can hold an error in place of tensors. The others in the batch are answered as "
-        "always. So look at each request by itself, before the texts come together.",
+        "usual. So look at each request by itself, before you join the texts.",
         "text.decode() raises UnicodeDecodeError. text.strip() is empty for a blank text. len() "
         "of a str counts characters, of bytes it counts bytes. Is there any text left for the "
         "network when all requests were bad?",
@@ -203,9 +205,9 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     """Five or more different requests to your model, with the answers that it gives."""
     given = read_examples(examples)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
-    asked = [answers_of.ask(server, model, one.texts, classes) for one in given]
-    compare_examples(given, [(one.labels, one.scores) for one in asked], "the server")
-    if len({label for one in asked for label in one.labels}) < 2:
+    served = [answers_of.ask(server, model, one.texts, classes) for one in given]
+    compare_examples(given, [(one.labels, one.scores) for one in served], "the server")
+    if len({label for one in served for label in one.labels}) < 2:
         raise Failure(
             "All of your examples get the same label.", help="Show what the model can tell apart."
         )
@@ -221,13 +223,13 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
         "Each class, each public method and the file itself begin with a docstring: what it is "
         "for, and what comes in and goes out. What execute does in several steps are methods of "
         "their own. What is loaded once is loaded in initialize.",
-        "ruff format --config style.toml models mends the layout. Delete the comments "
+        "ruff format --config style.toml models corrects the layout. Delete the comments "
         'with TODO, write """…""" below each def, and take imports out that nothing uses.',
     ),
     read="Read on: PEP 257 about docstrings, and ruff's page on each rule that it names.",
 )
 def code(server: Probe, model: str) -> None:
-    """Tools find nothing to mend in your model.py, and it loads the network once."""
+    """Tools find no fault in your model.py, and it loads the network once."""
     source = answers_of.source(server, model)
     labels = answers_of.labels(answers_of.checkpoint(server, model))
     found: list[str] = untrusted.read(
@@ -237,9 +239,9 @@ def code(server: Probe, model: str) -> None:
     )["findings"]
     if found:
         raise Failure(
-            f"Tools find {len(found)} thing{'s' * (len(found) > 1)} to mend in model.py:\n"
+            f"Tools find {len(found)} fault{'s' * (len(found) > 1)} in model.py:\n"
             + "\n".join(found[:12]),
-            help="Each finding names its line. Mend it, and deploy the folder again.",
+            help="Each finding names its line. Correct it, and deploy the folder again.",
             credit=0.5 if len(found) <= facts.FEW_FAULTS else 0.0,
         )
 
@@ -265,8 +267,8 @@ def _findings(source: str, labels: Sequence[str]) -> list[str]:
     for name in ("initialize", "execute", "finalize"):
         if name not in methods:
             found.append(f"TritonPythonModel has no method {name}")
-    if "from_pretrained" in python_style.reached(tree, "execute"):
-        found.append("execute loads the checkpoint: from_pretrained belongs into initialize")
+    if "from_pretrained" in python_style.called_names(tree, "execute"):
+        found.append("execute loads the checkpoint: call from_pretrained in initialize")
     return found
 
 

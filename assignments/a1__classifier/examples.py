@@ -78,19 +78,19 @@ def read_examples(given: Any) -> list[Example]:
 
 
 def compare_examples(
-    given: Sequence[Example], answered: Sequence[tuple[list[str], Array]], who: str
+    given: Sequence[Example], served: Sequence[tuple[list[str], Array]], who: str
 ) -> None:
     """Fail unless the examples hold what is answered to their texts.
 
     Args:
         given: the examples.
-        answered: the labels and scores of each.
+        served: the labels and scores of each.
         who: whose answers they are, for the message.
     """
     allowed = tolerance()
     wrong = [
         number
-        for number, (one, (labels, scores)) in enumerate(zip(given, answered, strict=True))
+        for number, (one, (labels, scores)) in enumerate(zip(given, served, strict=True))
         if one.labels != labels or not (np.abs(one.scores - scores) <= allowed.allowed).all()
     ]
     if wrong:

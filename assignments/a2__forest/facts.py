@@ -127,7 +127,7 @@ def ask(server: Probe, model: str, rows: Array, version: int | None = None) -> A
     return answer
 
 
-def named(model: Any, folder: str) -> None:
+def require_named(model: Any, folder: str) -> None:
     """Fail if a student hands over another model than the one in `models/<folder>`."""
     if isinstance(model, str) and model != folder:
         raise Failure(
@@ -157,7 +157,7 @@ def follows_recipe(server: Probe, model: str) -> None:
     in the first tree: its largest leaf is almost twice the learning rate (see `LEAF`).
     """
     try:
-        learner = bounded_json.loads(_deployed(server, model, "xgboost.json"))["learner"]
+        learner = bounded_json.loads(_read_deployed(server, model, "xgboost.json"))["learner"]
         trees = learner["gradient_booster"]["model"]["trees"]
         depth = max(map(_depth, trees))
         first = max(map(abs, _leaves(trees[0])))
@@ -181,15 +181,15 @@ def follows_recipe(server: Probe, model: str) -> None:
 
 def follows_recipe_lightgbm(server: Probe, model: str) -> None:
     """Fail unless the deployed file of LightGBM says that RECIPE_LIGHTGBM made it."""
-    text = _deployed(server, model, "model.txt").decode("utf-8", errors="replace")
+    text = _read_deployed(server, model, "model.txt").decode("utf-8", errors="replace")
     found = {}
     for name, key in (
         ("n_estimators", "num_iterations"),
         ("num_leaves", "num_leaves"),
         ("learning_rate", "learning_rate"),
     ):
-        said = re.search(rf"^\[{key}: ([-+.\de]{{1,20}})\]$", text, re.MULTILINE)
-        value = said[1] if said else "unknown"
+        match = re.search(rf"^\[{key}: ([-+.\de]{{1,20}})\]$", text, re.MULTILINE)
+        value = match[1] if match else "unknown"
         found[name] = (value, value == str(RECIPE_LIGHTGBM[name]))
     _compare(model, found, RECIPE_LIGHTGBM, "RECIPE_LIGHTGBM")
 
@@ -202,17 +202,17 @@ def trained_on(server: Probe, model: str, split: data.Split, version: int = 1) -
     file of another form passes here; `follows_recipe` finds it.
     """
     try:
-        file = _deployed(server, model, "xgboost.json", version)
+        file = _read_deployed(server, model, "xgboost.json", version)
         learner = bounded_json.loads(file)["learner"]
         base = float(learner["learner_model_param"]["base_score"].strip("[]"))
         tree = learner["gradient_booster"]["model"]["trees"][0]
         counted = _rows_of_nodes(tree, split.x_train)
-        said = {node: float(tree["sum_hessian"][node]) / (base * (1 - base)) for node in counted}
+        weighed = {node: float(tree["sum_hessian"][node]) / (base * (1 - base)) for node in counted}
     except (Failure, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return
     except (ZeroDivisionError, OverflowError):
         return
-    if any(not abs(said[node] - count) < 0.5 for node, count in counted.items()):
+    if any(not abs(weighed[node] - count) < 0.5 for node, count in counted.items()):
         raise _other_rows(model if version == 1 else f"Version {version} of {model}")
 
 
@@ -221,15 +221,15 @@ def trained_on_lightgbm(server: Probe, model: str, split: data.Split) -> None:
 
     It says the smallest and the largest value of each measurement among the training rows.
     """
-    text = _deployed(server, model, "model.txt").decode("utf-8", errors="replace")
+    text = _read_deployed(server, model, "model.txt").decode("utf-8", errors="replace")
     line = re.search(r"^feature_infos=(.{1,4000})$", text, re.MULTILINE)
     ranges = re.findall(r"\[([-+.\de]{1,30}):([-+.\de]{1,30})\]", line[1]) if line else []
     try:
-        said = np.array(ranges, dtype=np.float64)
+        stated = np.array(ranges, dtype=np.float64)
     except ValueError:
         return
     true = np.stack([split.x_train.min(axis=0), split.x_train.max(axis=0)], axis=1)
-    if said.shape == true.shape and not np.allclose(said, true, rtol=1e-5, atol=1e-9):
+    if stated.shape == true.shape and not np.allclose(stated, true, rtol=1e-5, atol=1e-9):
         raise _other_rows(model)
 
 
@@ -265,7 +265,7 @@ def _compare(
             )
 
 
-def _deployed(server: Probe, model: str, file: str, version: int = 1) -> bytes:
+def _read_deployed(server: Probe, model: str, file: str, version: int = 1) -> bytes:
     """The file of a version of a model, as it lies in the server's repository."""
     require.backend(server, model, "fil")  # so it is a model's name, and no path
     path = server.server.repository / model / str(version) / file

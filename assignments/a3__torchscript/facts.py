@@ -96,7 +96,7 @@ def own_texts(me: str = own.DEFAULT) -> Texts:
     Raises:
         Failure: `me` is no id.
     """
-    return _drawn(own.name(me))[0]
+    return _draw_texts(own.name(me))[0]
 
 
 def network(me: str = own.DEFAULT, size: str = "large") -> Network:
@@ -109,11 +109,11 @@ def network(me: str = own.DEFAULT, size: str = "large") -> Network:
     Raises:
         Failure: `me` is no id.
     """
-    return _fitted(own.name(me), size)
+    return _fit(own.name(me), size)
 
 
 @functools.lru_cache(maxsize=8)
-def _drawn(me: str) -> tuple[Texts, list[list[int]], Array]:
+def _draw_texts(me: str) -> tuple[Texts, list[list[int]], Array]:
     """A student's texts; and the rows and the languages that the networks are fitted to."""
     random = own.generator(me, "a3.texts")
     both = _languages()
@@ -144,8 +144,8 @@ def _languages() -> data.TextSplit:
 
 
 @functools.lru_cache(maxsize=16)
-def _fitted(me: str, size: str) -> Network:
-    texts, rows, truth = _drawn(me)
+def _fit(me: str, size: str) -> Network:
+    texts, rows, truth = _draw_texts(me)
     random = own.generator(me, f"a3.network.{size}")
     states = STATES[size]
     letter = random.uniform(-1.0, 1.0, (len(texts.alphabet) + 2, states)).astype(np.float32)

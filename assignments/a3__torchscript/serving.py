@@ -243,7 +243,8 @@ def _raise_crash(model: str, what: str, message: str) -> None:
     if mistake := _MISTAKE.search(message):
         raise Failure(
             f"{mistake[1][:300]} Look at {mistake[2][:300]}",
-            help=f"The config of {model} is right. Mend the program, and deploy the folder again.",
+            help=f"The config of {model} is right. Correct the program, and deploy the folder "
+            "again.",
             safe="What your model answers does not fit its config.",
         )
     quoted = _RAISED.search(message)
@@ -257,7 +258,7 @@ def _raise_crash(model: str, what: str, message: str) -> None:
     )
     raise Failure(
         f"Asked for {what}, {model} ends with an exception: {quoted[1][:300]}.{where}",
-        help="Mend what raises it, and deploy the folder again.",
+        help="Correct this line or its input, and deploy the folder again.",
         safe="Your model ends with an exception.",
     )
 
@@ -279,7 +280,7 @@ def each_its_own(server: Probe, model: str, texts: Sequence[str]) -> None:
 
 
 def refuses_empty(server: Probe, model: str) -> None:
-    """Fail unless a text without a letter is refused, and nobody else's request suffers from it."""
+    """Fail unless a text without a letter is refused, and other requests are answered."""
     require.refuses(
         server,
         model,
@@ -290,7 +291,7 @@ def refuses_empty(server: Probe, model: str) -> None:
     )
 
 
-def wired(config: dict[str, Any]) -> None:
+def require_steps(config: dict[str, Any]) -> None:
     """Fail unless an ensemble's config leads TEXT through letters and the newest reader."""
     steps = {
         str(step["model_name"]): step
@@ -338,12 +339,12 @@ def equals_parts(server: Probe, model: str, texts: Sequence[str], allowed: Toler
         require.ensemble_equals_parts(
             server, model, requests, uses=(facts.LETTERS, facts.READER), tolerance=allowed
         )
-        asked = (server.counts(facts.READER) - before).inferences
-        if asked == 2 * len(texts):
+        sent_to_reader = (server.counts(facts.READER) - before).inferences
+        if sent_to_reader == 2 * len(texts):
             return None
         return Failure(
-            f"{facts.READER} was asked for {asked} texts, where {len(texts)} were sent to {model} "
-            f"and {len(texts)} to its parts.",
+            f"{facts.READER} was asked for {sent_to_reader} texts, where {len(texts)} were sent to "
+            f"{model} and {len(texts)} to its parts.",
             help="The ensemble's scores are to be those of reader, and nobody else may ask it now.",
         )
 
@@ -392,7 +393,9 @@ def _steps_called(
     requests = [{"TEXT": facts.as_text([text])} for text in texts]
     alone = ask_text(server, model, texts)
     answers = server.together(model, requests, outputs=["SCORES"])
-    asked, read = (server.counts(name) - was for name, was in zip(names, before, strict=True))
+    by_letters, by_reader = (
+        server.counts(name) - was for name, was in zip(names, before, strict=True)
+    )
     for answer in answers:
         size, each = (1, facts.LANGUAGES), "Each text gets one row of scores."
         require.shape(model, answer["SCORES"], size, output="SCORES", help=each)
@@ -401,7 +404,7 @@ def _steps_called(
     where = "They are compared with those of the same texts in one request."
     require.close(got, alone, what=what, tolerance=allowed, help=where)
     sent = 2 * len(texts)
-    for name, change in zip(names, (asked, read), strict=True):
+    for name, change in zip(names, (by_letters, by_reader), strict=True):
         if change.inferences < sent:
             return Failure(
                 f"{sent} texts were sent to {model}, and {name} was asked for {change.inferences}.",
@@ -411,10 +414,10 @@ def _steps_called(
         return Failure(
             f"{model} asks {facts.ENSEMBLE}.", help="It is to ask letters, and then reader."
         )
-    if 2 * (read.executions - 1) > len(texts):
+    if 2 * (by_reader.executions - 1) > len(texts):
         return Failure(
-            f"{len(texts)} texts sent at once to {model} took {read.executions - 1} executions of "
-            f"{facts.READER}.",
+            f"{len(texts)} texts sent at once to {model} took "
+            f"{by_reader.executions - 1} executions of {facts.READER}.",
             help="One call of execute gets a list of requests. Put the texts of all of them into "
             "one call of each step.",
         )

@@ -125,7 +125,7 @@ def compares_with(server: Probe, model: str, limit: float) -> None:
         raise Failure(
             f"{model}/1/model.onnx compares with {rounded:.7g}, and `chosen` is {limit:.7g}: the "
             "converter has rounded the threshold to fp16.",
-            help="The operator that compares belongs into op_block_list, too: its type, with the "
+            help="Put the operator that compares into op_block_list, too: its type, with the "
             "capitals that node.op_type shows.",
             credit=0.5,
         )

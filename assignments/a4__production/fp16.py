@@ -61,7 +61,7 @@ def logits(model: str, file: bytes, pictures: Array) -> Array:
 
     where = f"{model}/1/model.onnx"
     found: Array = untrusted.read(
-        where, lambda: {"logits": _computed(model, onnx_file.graph(file, where), pictures)}
+        where, lambda: {"logits": _compute(model, onnx_file.graph(file, where), pictures)}
     )["logits"]
     if found.shape != (len(pictures), len(facts.LABELS)):
         raise Failure(
@@ -72,7 +72,7 @@ def logits(model: str, file: bytes, pictures: Array) -> Array:
     return found.astype(np.float64)
 
 
-def _computed(model: str, file: Any, pictures: Array) -> Array:
+def _compute(model: str, file: Any, pictures: Array) -> Array:
     """The same from an `onnx.ModelProto`, as the file has it. Called in the limited process."""
     from onnx import TensorProto
     from onnx.reference import ReferenceEvaluator
@@ -99,9 +99,9 @@ def _computed(model: str, file: Any, pictures: Array) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # whatever a file of a student's makes the reference raise
-        said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise Failure(
-            f"{model}/1/model.onnx cannot be computed in fp16: {said}.", help=_ALONE
+            f"{model}/1/model.onnx cannot be computed in fp16: {what}.", help=_ALONE
         ) from None
     return np.asarray(found)
 

@@ -92,12 +92,12 @@ class Network:
 
     def _compute(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:
         parts = [
-            self._some(pictures[start : start + _AT_ONCE], weight, result)
+            self._compute_some(pictures[start : start + _AT_ONCE], weight, result)
             for start in range(0, len(pictures), _AT_ONCE)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, 2))
 
-    def _some(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:
+    def _compute_some(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:
         held = {name: weight(tensor) for name, tensor in self.weights.items()}
         x = result(pictures)
         x = result(_convolution(x, held["features.0.weight"], held["features.0.bias"]))

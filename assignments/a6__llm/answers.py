@@ -29,9 +29,9 @@ _PADDING = (
     "the positions count a row's own tokens only, and the mask is 0 for the cache's first column."
 )
 _AFTER_AN_END = (
-    "What comes before is right, so it goes wrong after another row has ended. When rows leave, "
-    "are answers, mask, positions and cache all indexed with the numbers of the same rows, those "
-    "that go on?"
+    "The tokens before it are right, so the fault comes after another row has ended. When rows "
+    "leave, index answers, mask, positions and cache with the same numbers: those of the rows that "
+    "go on."
 )
 
 
@@ -77,7 +77,7 @@ def ask(
     try:
         return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
     except Failure as failure:
-        raise explained(model, failure) from None
+        raise explain_failure(model, failure) from None
 
 
 def ask_each(
@@ -89,7 +89,7 @@ def ask_each(
             model, [facts.request([prompt], **wanted) for prompt in prompts], outputs=OUTPUTS
         )
     except Failure as failure:
-        raise explained(model, failure) from None
+        raise explain_failure(model, failure) from None
     return [read(model, answer, 1)[0] for answer in answers]
 
 
@@ -167,7 +167,7 @@ _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
 _CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
 
 
-def explained(model: str, failure: Failure) -> Failure:
+def explain_failure(model: str, failure: Failure) -> Failure:
     """A failed request, with help that fits these models: what a step was given, and which line."""
     message = failure.rationale
     help = _explain_step(message) or _explain_line(message)
@@ -319,7 +319,7 @@ def require_greedy(
         raise Failure(
             f"{which.capitalize()} ends after {len(answer.tokens)} tokens, but the end of text is "
             "not the likeliest token there.",
-            help=f"Each row ends by itself: at its own end of text, not at that of another.{after}",
+            help=f"Each row ends at its own end of text, not at that of another row.{after}",
         )
     if answer.text != facts.tokenizer().decode(answer.tokens):
         raise Failure(
@@ -335,7 +335,7 @@ def _explain_token(place: int, others: int | None) -> str:
         return _AFTER_AN_END if place >= others else _PADDING
     if place == 0:
         return (
-            "The first token follows on the whole prompt. What does llama_step get? And does "
+            "The first token comes from the whole prompt. What does llama_step get? And does "
             "`choose` take the token with the highest score?"
         )
     return (
@@ -353,10 +353,9 @@ def _require_end(prompt: str, answer: Answer, max_tokens: int, which: str) -> No
     if count > most:
         raise Failure(
             f"{which} has {tokens}, and {most} are the most.",
-            help="There are two places to look at. In `add` an answer ends with the token that "
-            "makes len(self.tokens) equal to self.most, and self.reason says so. In the loop an "
-            "answer that has ended gets no more tokens: its row leaves answers, mask, positions "
-            "and cache.",
+            help="Look at two places. In `add` an answer ends with the token that makes "
+            "len(self.tokens) equal to self.most: then set self.reason. In the loop an answer that "
+            "has ended gets no more tokens: its row leaves answers, mask, positions and cache.",
         )
     right = "length" if count == most else "stop"
     if not answer.reason and not count:

@@ -138,10 +138,10 @@ def _as_raised(model: str, error: Any) -> str:
 
     So it is explained like an exception of a model without a stream.
     """
-    said = str(error.message())
-    if "\nAt:\n" not in said:
-        return said
-    return f"Failed to process the request(s) for model '{model}_0', message: {said}"
+    message = str(error.message())
+    if "\nAt:\n" not in message:
+        return message
+    return f"Failed to process the request(s) for model '{model}_0', message: {message}"
 
 
 def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> float:
@@ -154,16 +154,16 @@ def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> f
         prompts: one for each client.
         clients: at most 8.
     """
-    asked = list(zip(prompts, LENGTHS, strict=False))[:clients]
+    requests = list(zip(prompts, LENGTHS, strict=False))[:clients]
     done: queue.Queue[tuple[int, Any]] = queue.Queue()
     with connect() as server:
-        connections = [server.grpc_client() for _ in asked]
+        connections = [server.grpc_client() for _ in requests]
         try:
             began = time.monotonic()
-            for connection, (prompt, count) in zip(connections, asked, strict=True):
+            for connection, (prompt, count) in zip(connections, requests, strict=True):
                 _send(connection, model, prompt, count, done)
             made = 0
-            for _ in asked:
+            for _ in requests:
                 try:
                     count, error = done.get(timeout=2 * _PATIENCE)
                 except queue.Empty:
@@ -188,7 +188,9 @@ def _send(
     inputs = long_request(model, prompt, count)
     if model == facts.CHAT:
         client.async_infer(
-            model, form.tensors(inputs), lambda result, error: done.put(_counted(result, error))
+            model,
+            form.tensors(inputs),
+            lambda result, error: done.put(_count_tokens(result, error)),
         )
         return
     made = [0]
@@ -198,7 +200,7 @@ def _send(
             done.put((0, error))
             return
         response = result.get_response()
-        made[0] += _counted(result, None)[0] if response.outputs else 0
+        made[0] += _count_tokens(result, None)[0] if response.outputs else 0
         if response.parameters["triton_final_response"].bool_param:
             done.put((made[0], None))
 
@@ -217,7 +219,7 @@ def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
     return inputs
 
 
-def _counted(result: Any, error: Any) -> tuple[int, Any]:
+def _count_tokens(result: Any, error: Any) -> tuple[int, Any]:
     """The number of tokens in a response."""
     if error is not None:
         return 0, error

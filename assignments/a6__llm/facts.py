@@ -156,13 +156,13 @@ def fetch_network(me: str, folder: Path | str = "models") -> Path:
         place.mkdir(parents=True, exist_ok=True)
         (place / "config.json").write_text(config, "utf-8")
         (place / "tokenizer.json").write_text(stored.tokenizer, "utf-8")
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": "<pad>",
         "eos_token": "</s>",
     }
-    told |= {"model_max_length": small_llama.CONTEXT, "clean_up_tokenization_spaces": False}
-    (checkpoint / "tokenizer_config.json").write_text(json.dumps(told, indent=1), "utf-8")
+    settings |= {"model_max_length": small_llama.CONTEXT, "clean_up_tokenization_spaces": False}
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps(settings, indent=1), "utf-8")
     weights = save(network.weights(me), metadata={"format": "pt"})
     (checkpoint / "model.safetensors").write_bytes(weights)
     return home

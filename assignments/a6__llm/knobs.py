@@ -1,4 +1,4 @@
-"""What the check of a6__llm's open task requires: what a student has drawn and measured.
+"""What the check of a6__llm's open task requires of the answers and figures that are handed over.
 
 Students get this file: it holds no expected answer.
 """
@@ -38,7 +38,7 @@ class Draws:
 
 
 def read(me: Any, temperatures: Any, answers: Any) -> Draws:
-    """The temperatures and answers that a student handed over; fails where they have no such form.
+    """The temperatures and answers that a student handed over; fails where their form is wrong.
 
     Raises:
         Failure: there are too few, or something in them is no token.
@@ -56,10 +56,10 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
             help=f"Above 0, the smallest at most {COLD}; the largest from {HOT} to 2.",
         )
     form = "For each temperature a list of answers, each of them a list of tokens."
-    lists = _listed(answers, form)
+    lists = _as_list(answers, form)
     if len(lists) != tried.size:
         raise Failure("`drawn` has not one list per temperature.", help=form)
-    found = [[_tokens(answer, form) for answer in _listed(some, form)] for some in lists]
+    found = [[_tokens(answer, form) for answer in _as_list(some, form)] for some in lists]
     for some in found:
         if not ANSWERS <= len(some) <= 8 * ANSWERS:
             raise Failure(
@@ -72,7 +72,7 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
     return Draws(prompt, [float(one) for one in tried], found)
 
 
-def _listed(value: Any, form: str) -> list[Any]:
+def _as_list(value: Any, form: str) -> list[Any]:
     """The entries of a list, a tuple, or an array."""
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
         return list(value)
@@ -81,7 +81,7 @@ def _listed(value: Any, form: str) -> list[Any]:
 
 def _tokens(value: Any, form: str) -> list[int]:
     """The tokens of one answer; fails where it is no list of tokens."""
-    listed = _listed(value, form)
+    listed = _as_list(value, form)
     if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in listed):
         raise Failure("`drawn` holds something else than lists of tokens.", help=form)
     tokens = [int(token) for token in listed]
@@ -134,7 +134,7 @@ def require_figures(me: str, draws: Draws, surprise: Any, variety: Any) -> None:
         off = float(np.abs(given - truth).max())
         if off > 0.005:
             raise Failure(
-                f"`{name}` is off by up to {off:.2g}, computed anew from `drawn`.",
+                f"`{name}` differs by up to {off:.2g} from what `drawn` gives.",
                 help=f"It is {what} of a temperature's answers together. The padding of shorter "
                 "rows does not count. Are the answers to prompts[0], and the three lists in the "
                 "order in which `measure` returns them: answers, surprise, variety? And has `me` "
@@ -191,11 +191,10 @@ def _require_uniform(found: Array, what: str, allowed: float) -> None:
         below = int((found < mark).sum())
         if stats.binomtest(below, len(found), mark).pvalue < allowed / len(_MARKS):
             raise Failure(
-                f"The answers for {what} do not look as if they were drawn so: of {len(found)} "
-                f"tokens, {below} are among the likeliest ones that have {mark:.4g} of the "
-                f"probability together; about {len(found) * mark:.1f} should be.",
-                help="Were they asked for with this temperature and nothing else? top_p stays 1, "
-                f"max_tokens is {MOST}, the prompt is prompts[0]. If so, `choose` does not draw as "
-                "it should: look at it again (a6.sampling tests the first two tokens of an answer "
-                "only).",
+                f"The answers for {what} do not look as if they were drawn so. The likeliest "
+                f"tokens that together have the probability {mark:.4g} should be about "
+                f"{len(found) * mark:.1f} of {len(found)} tokens; they are {below}.",
+                help=f"Did you set only the temperature? top_p stays 1, max_tokens is {MOST}, and "
+                "the prompt is prompts[0]. If you did, look at `choose` again: a6.sampling tests "
+                "the first two tokens of an answer only.",
             )

@@ -27,8 +27,8 @@ from .answers import Answer
 _SHARE, _TRIES = 0.6, 8
 #: A long step takes some milliseconds. Where the server has counted less, nothing is compared.
 _MEASURABLE = 2e-4
-#: Tokens of the long step; how often it is measured in a try; tokens of the answer. An answer may
-#: end by itself: an answer of fewer than `_LEAST` steps is not counted.
+#: The tokens of the long step; how often it is measured in a try; the most tokens of the answer. An
+#: answer of fewer than `_LEAST` steps is not counted.
 _LONG, _OFTEN, STEPS, _LEAST = 200, 4, 20, 6
 #: How many seconds `llama_step` may go on with requests from before a check.
 _IDLE = 3.0
@@ -110,8 +110,8 @@ def require_scores(name: str, given: Array, right: Array, other: Array) -> None:
     raise Failure(
         f"In `{name}` the row of the {'shorter' if off[0] else 'longer'} prompt is not right; the "
         "other one is.",
-        help="What tells the network that a column is padding is the mask: it is 0 there. The "
-        "padding stands on the left. From one real token to the next the position grows by 1.",
+        help="The mask tells the network which columns are padding: it is 0 there. The padding "
+        "is on the left. From one real token to the next the position grows by 1.",
     )
 
 
@@ -119,10 +119,10 @@ def require_scores(name: str, given: Array, right: Array, other: Array) -> None:
 
 
 def require_idle(server: Probe) -> None:
-    """Fail where somebody else calls `llama_step`: then its counts say nothing.
+    """Fail if another program calls `llama_step`: then its counts say nothing.
 
-    A model that was unloaded while its loop did not end goes on calling. An answer whose client has
-    left may also go on for some seconds, so this looks for three seconds.
+    A model that was unloaded while its loop did not end still calls it. So may the work on an
+    answer whose client has left, for some seconds: this waits for three seconds.
     """
     deadline = time.monotonic() + _IDLE
     before = first = server.counts(facts.STEP)
@@ -195,7 +195,7 @@ def _require_steps(model: str, steps: Sequence[int], ran: Counts) -> None:
         raise Failure(
             f"{rows} prompts in one request took {ran.executions} executions of {facts.STEP}; the "
             f"longest answer needs {max(steps)}.",
-            help="All rows take each step together: one call of llama_step per step.",
+            help="Call llama_step once per step, with all rows.",
             credit=0.5,
         )
     if ran.inferences > sum(steps) + rows:
@@ -221,7 +221,7 @@ def require_shared_steps(
     if ran.executions > 0.7 * steps:
         raise Failure(
             f"{len(prompts)} requests sent at once took {ran.executions} executions of "
-            f"{facts.STEP} for {steps} steps in all: hardly two shared one.",
+            f"{facts.STEP} for {steps} steps in all: hardly any were shared.",
             help="execute gets a list of requests. Make the rows of all of them one batch.",
             credit=0.5,
         )
@@ -278,7 +278,7 @@ def _require_taken(
 def require_cache(
     server: Probe, me: str, model: str, prompts: Sequence[str], ask: Callable[[str], Answer]
 ) -> None:
-    """Fail unless a step computes only the new token: seen from the time that llama_step takes.
+    """Fail unless a step computes only the new token, judged by the time that llama_step takes.
 
     Counts do not show it: a step is one execution of one row, whether it computes one token or all.
     Time and number of steps come from the same record of the statistics.
@@ -297,13 +297,13 @@ def require_cache(
             text += f" {prompt}"
         inputs = first_step([text])
         for _ in range(_OFTEN):
-            count, spent = _computed(server)
+            count, spent = _compute_stats(server)
             server.infer(facts.STEP, inputs, outputs=["logits"])
-            more, took = _computed(server)
+            more, took = _compute_stats(server)
             longs += [took - spent] if more == count + 1 and took - spent > _MEASURABLE else []
-        count, spent = _computed(server)
+        count, spent = _compute_stats(server)
         answer = ask(text)
-        more, took = _computed(server)
+        more, took = _compute_stats(server)
         answers.require_greedy(me, text, answer, STEPS, "the answer to a long prompt")
         # Steps that the answer does not need add their time, but are not counted: otherwise short
         # steps that nobody needs would make the mean smaller.
@@ -322,7 +322,7 @@ def require_cache(
         )
 
 
-def _computed(server: Probe) -> tuple[int, float]:
+def _compute_stats(server: Probe) -> tuple[int, float]:
     """How many requests llama_step has computed in all, and for how many seconds."""
     server.counts(facts.STEP)  # when it returns, all that was sent before is counted
     records = [
@@ -403,7 +403,7 @@ def require_refusals(server: Probe, model: str, bad: Sequence[Bad]) -> None:
     for number, one in enumerate(bad):
         what, _, _, naming = one
         _require_refusal(server, model, bad_request(one), what, naming)
-        if number % 6 == 0:  # that others do not suffer does not depend on what is wrong
+        if number % 6 == 0:  # for some: whether others are answered does not depend on the fault
             require.refuses(server, model, bad_request(one), what, good=good, naming=naming)
     for limit in LIMITS:
         _require_taken(
@@ -431,8 +431,8 @@ def _require_refusal(
 ) -> None:
     """Fail unless a bad request that comes alone is refused, with a message that says why.
 
-    A value that nobody has tested can raise an exception later, in the loop. Then the requests
-    beside it fail, too, and the fault is not how `execute` treats them.
+    A value that was not tested can raise an exception later, in the loop. Then the requests beside
+    it fail, too, although `execute` is right. So this is tested first, with one request alone.
     """
     (outcome,) = server.outcomes(model, [request])
     if not isinstance(outcome, Refusal):

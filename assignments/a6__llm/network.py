@@ -23,7 +23,7 @@ _SPREAD = 0.15
 
 
 @functools.lru_cache(maxsize=8)
-def _drawn(me: str) -> dict[str, Array]:
+def _draw_weights(me: str) -> dict[str, Array]:
     random = own.generator(me, "a6.network")
     found: dict[str, Array] = {}
     for name, value in sorted(small_llama.read().weights.items()):
@@ -38,7 +38,7 @@ def weights(me: str = own.DEFAULT) -> dict[str, Array]:
     Raises:
         Failure: `me` is no id.
     """
-    return _drawn(own.name(me))
+    return _draw_weights(own.name(me))
 
 
 def logits(me: str, tokens: Sequence[int]) -> Array:
@@ -65,7 +65,7 @@ def logits(me: str, tokens: Sequence[int]) -> Array:
 
 @functools.lru_cache(maxsize=4)
 def _exact(me: str) -> dict[str, Array]:
-    return {name: value.astype(np.float64) for name, value in _drawn(me).items()}
+    return {name: value.astype(np.float64) for name, value in _draw_weights(me).items()}
 
 
 @functools.lru_cache(maxsize=512)
@@ -75,7 +75,7 @@ def _logits(me: str, tokens: tuple[int, ...]) -> Array:
     cos, sin = (table[:count].astype(np.float64) for table in angles())
     later = np.triu(np.full((count, count), -np.inf), 1)
 
-    def turned(x: Array) -> Array:
+    def rotate(x: Array) -> Array:
         half = size // 2
         found: Array = x * cos + np.concatenate([-x[..., half:], x[..., :half]], -1) * sin
         return found
@@ -86,23 +86,23 @@ def _logits(me: str, tokens: tuple[int, ...]) -> Array:
     x = w["model.embed_tokens.weight"][list(tokens)]
     for layer in range(small_llama.LAYERS):
         at = f"model.layers.{layer}."
-        y = _normed(x, w[f"{at}input_layernorm.weight"])
+        y = _normalize(x, w[f"{at}input_layernorm.weight"])
         q, k, v = (apart(y @ w[f"{at}self_attn.{name}_proj.weight"].T) for name in "qkv")
-        scores = turned(q) @ turned(k).transpose(0, 2, 1) / np.sqrt(size) + later
+        scores = rotate(q) @ rotate(k).transpose(0, 2, 1) / np.sqrt(size) + later
         share = np.exp(scores - scores.max(axis=-1, keepdims=True))
         share /= share.sum(axis=-1, keepdims=True)
         y = (share @ v).transpose(1, 0, 2).reshape(count, heads * size)
         x = x + y @ w[f"{at}self_attn.o_proj.weight"].T
-        y = _normed(x, w[f"{at}post_attention_layernorm.weight"])
+        y = _normalize(x, w[f"{at}post_attention_layernorm.weight"])
         gate = y @ w[f"{at}mlp.gate_proj.weight"].T
         y = gate / (1 + np.exp(-gate)) * (y @ w[f"{at}mlp.up_proj.weight"].T)
         x = x + y @ w[f"{at}mlp.down_proj.weight"].T
-    answer: Array = _normed(x, w["model.norm.weight"]) @ w["model.embed_tokens.weight"].T
+    answer: Array = _normalize(x, w["model.norm.weight"]) @ w["model.embed_tokens.weight"].T
     answer.setflags(write=False)
     return answer
 
 
-def _normed(x: Array, weight: Array) -> Array:
+def _normalize(x: Array, weight: Array) -> Array:
     normed: Array = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + small_llama.EPSILON) * weight
     return normed
 

@@ -5,5 +5,5 @@
 - `submissions.py`: the solution, the untouched release and a mutant as a student would hand them in
 - `gaps.py`: what an assignment lacks, as far as that can be seen without running it
 - `trial.py`: `grader try a8`
-- `vocabulary.py`: the table of words in AUTHORING.md
+- `function_table.py`: the table of functions in AUTHORING.md
 """

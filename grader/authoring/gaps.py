@@ -59,7 +59,7 @@ def checks(assignment: Assignment) -> dict[str, define.Check]:
         raise WorkbookError(
             f"The checks of {assignment.short} cannot be imported: {type(error).__name__}: {error}",
             where=place.removeprefix(f"{assignment.home}/"),
-            todo="Mend this line.",
+            todo="Correct this line.",
         ) from None
 
 
@@ -109,8 +109,8 @@ def _of_source(
             heading, earned = cell.source.splitlines()[0], 0.0
             stated = float((*re.findall(r"\((\d+) points?\)", heading), 0)[0])
         earned += cell.points
-    asked = {cell.id for cell in source.cells if cell.kind == "check"}
-    for id in functions.keys() - asked:
+    in_notebook = {cell.id for cell in source.cells if cell.kind == "check"}
+    for id in functions.keys() - in_notebook:
         yield Gap(
             f"No cell of the notebook asks {id}.",
             where,
@@ -146,7 +146,7 @@ def _of_checks(assignment: Assignment, functions: dict[str, define.Check]) -> It
         yield Gap(
             f"What a model on the backend {name!r} may consist of is not known.",
             where,
-            f"Mend BACKENDS, or add {name!r} to ADMITTED in grader/vocabulary/admission.py.",
+            f"Correct BACKENDS, or add {name!r} to ADMITTED in grader/vocabulary/admission.py.",
         )
 
 
@@ -164,7 +164,7 @@ def _of_mutants(
                 "Add a wrong answer that it must find.",
             )
     for id in sorted(failed - functions.keys()):
-        yield Gap(f"A mutant fails {id}, which is no check.", where, "Mend the id.")
+        yield Gap(f"A mutant fails {id}, which is no check.", where, "Correct the id.")
     cells = {cell.id for cell in source.cells}
     for mutant in wrong:
         for edit in mutant.edits:
@@ -172,7 +172,7 @@ def _of_mutants(
                 yield Gap(
                     f"The mutant {mutant.name!r} edits {edit.where!r}, which is no cell.",
                     where,
-                    "Mend the id; a file has a / in its name.",
+                    "Correct the id; a file has a / in its name.",
                 )
         if not mutant.fails and not mutant.right:
             yield Gap(
@@ -188,7 +188,7 @@ def _of_mutants(
             )
         for id in [id for id, words in mutant.fails.items() if not words]:
             yield Gap(
-                f"The mutant {mutant.name!r} names no words for {id}.",
+                f"The mutant {mutant.name!r} has no words of the message of {id}.",
                 where,
                 "Write words of the message that the student must get.",
             )

@@ -116,7 +116,7 @@ class Mutant:
                 raise WorkbookError(
                     f"The mutant {self.name!r} cannot be made: the solution has no such file.",
                     where=edit.where,
-                    todo="Mend the name, or give the whole text of a new file: Edit(name, '', …).",
+                    todo="Correct the name, or give all of a new file: Edit(name, '', …).",
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(edit.apply(path.read_text("utf-8") if edit.old else ""), "utf-8")
@@ -169,7 +169,7 @@ def load(assignment: Assignment) -> tuple[Mutant, ...]:
         raise WorkbookError(
             f"The mutants cannot be read: {type(error).__name__}: {error}",
             where=f"{where}, line {_line(error, file)}",
-            todo="Mend this file.",
+            todo="Correct this file.",
         ) from None
     found = getattr(module, "MUTANTS", None)
     if not isinstance(found, tuple) or not all(isinstance(one, Mutant) for one in found):

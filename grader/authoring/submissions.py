@@ -96,7 +96,7 @@ def mutant(assignment: Assignment, change: Mutant, to: Path) -> Path:
             raise WorkbookError(
                 f"The mutant {change.name!r} cannot be made: there is no cell {edit.where!r}.",
                 where=f"solutions/{assignment.name}/{assignment.source.name}",
-                todo="Mend the id; a file has a / in its name.",
+                todo="Correct the id; a file has a / in its name.",
             )
     path.write_text(json.dumps(notebook), "utf-8")
     return to

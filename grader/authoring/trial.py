@@ -193,7 +193,7 @@ def _cases(assignment: Assignment) -> Iterator[_Case]:
 def _mutant_case(assignment: Assignment, one: Mutant) -> _Case:
     return _Case(
         one.name,
-        _expected(assignment, one),
+        _expected_outcome(assignment, one),
         lambda to: submissions.mutant(assignment, one, to),
         lambda graded: _mutant(assignment, one, graded),
     )
@@ -214,17 +214,17 @@ def _hand_in(classroom: Classroom, assignment: Assignment, cases: list[_Case]) -
 
 def _solution(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
     yield from _right(
-        assignment, graded, f"Mend the solution (solutions/{assignment.name}/), or the check"
+        assignment, graded, f"Correct the solution (solutions/{assignment.name}/), or the check"
     )
 
 
 def _right(assignment: Assignment, graded: Graded, todo: str) -> Iterator[Difference]:
     """What a right answer lacks; `todo` ends with the check, whose file follows."""
     yield from _crashes(assignment, graded)
-    yield from _stops(graded, "Mend the cell: all cells of a right answer run.")
+    yield from _stops(graded, "Correct the cell: all cells of a right answer run.")
     for check in graded.verdict.checks:
         if check.credit < 1 and check.status != "error":
-            yield Difference(_said(check), f"{todo} ({_module(assignment, check)}).")
+            yield Difference(_summary(check), f"{todo} ({_module(assignment, check)}).")
     yield from _flags(graded)
 
 
@@ -240,7 +240,7 @@ def _release(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
             )
         elif check.status not in ("not attempted", "error"):
             yield Difference(
-                _said(check),
+                _summary(check),
                 "Untouched work is not wrong. Begin every value that the cell hands over with a "
                 "line ### STUB name = ...",
             )
@@ -260,26 +260,26 @@ def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Dif
         words = one.fails.get(check.id)
         if words is None and check.credit < 1:
             yield Difference(
-                _said(check),
+                _summary(check),
                 f"Add {check.id!r}: {_constant(check)} to its fails in {in_mutants}, or make the "
                 "mutant smaller.",
             )
         elif words is not None and check.credit == 1:
             yield Difference(
                 f"{check.id} gives all its points to this wrong answer.",
-                "Sharpen the check or its hidden variant, or mend the edit: is it still wrong?",
+                "Sharpen the check or its hidden variant, or correct the edit: is it still wrong?",
             )
-        elif words is not None and words not in told(check):
+        elif words is not None and words not in message(check):
             yield Difference(
-                _said(check),
-                f"The message does not hold {words!r}. Does it help the student? Mend the check's "
-                f"words, or those in {in_mutants}.",
+                _summary(check),
+                f"The message does not hold {words!r}. Does it help the student? Correct the "
+                f"check's message, or the words in {in_mutants}.",
             )
     raised = "\n".join(error.message for error in graded.errors)
     if one.stops not in raised or bool(one.stops) != bool(graded.errors):
         yield Difference(
             f"The notebook stops: {raised[:_SHOWN]}" if raised else "The notebook does not stop.",
-            f"Mend `stops` in {in_mutants}: words of the error, or '' where all cells run.",
+            f"Correct `stops` in {in_mutants}: words of the error, or '' where all cells run.",
         )
 
 
@@ -293,7 +293,7 @@ def _crashes(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
     for check in graded.verdict.checks:
         if check.status == "error":
             where = _module(assignment, check)
-            yield Difference(_said(check), f"The check crashed. Mend it: {where}.")
+            yield Difference(_summary(check), f"The check crashed. Correct it: {where}.")
 
 
 def _stops(graded: Graded, todo: str) -> Iterator[Difference]:
@@ -309,15 +309,15 @@ def _flags(graded: Graded) -> Iterator[Difference]:
         )
 
 
-def told(check: CheckResult) -> str:
+def message(check: CheckResult) -> str:
     """The texts of a result: those for the student, then what only instructors read."""
     parts = f"{check.status}: {check.rationale}", check.help, check.found
     return " → ".join(part for part in parts if part)
 
 
-def _said(check: CheckResult) -> str:
-    said = f"{check.status}: {check.found}" if check.found else told(check)
-    return f"{check.id} {said}"[:_SHOWN]
+def _summary(check: CheckResult) -> str:
+    text = f"{check.status}: {check.found}" if check.found else message(check)
+    return f"{check.id} {text}"[:_SHOWN]
 
 
 def _constant(check: CheckResult) -> str:
@@ -327,7 +327,7 @@ def _constant(check: CheckResult) -> str:
     return "NOTHING" if NOTHING in check.rationale else '"words of the message"'
 
 
-def _expected(assignment: Assignment, one: Mutant) -> str:
+def _expected_outcome(assignment: Assignment, one: Mutant) -> str:
     if one.right:
         return _all_points(assignment)
     if len(one.fails) == len(assignment.checks) and set(one.fails.values()) == {NOTHING}:
@@ -351,8 +351,8 @@ def _got(assignment: Assignment, graded: Graded) -> str:
         for check in checks
         if check.credit < 1
     }
-    said = f"{_outcome(assignment, lost)}: " if lost else ""
-    return f"{said}{earned:g} of {sum(points.values()):g} points"
+    outcome = f"{_outcome(assignment, lost)}: " if lost else ""
+    return f"{outcome}{earned:g} of {sum(points.values()):g} points"
 
 
 def _outcome(assignment: Assignment, lost: Mapping[str, str]) -> str:

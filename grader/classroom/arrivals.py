@@ -128,7 +128,7 @@ def look(inbox: Path, is_student: Callable[[str], bool]) -> Iterator[Arrival | D
     for path in sorted(inbox.iterdir()):
         if passed_over(path.name):
             continue
-        arrival = arrived(path)
+        arrival = read_entry_name(path)
         if arrival.problem or arrival.system:
             yield arrival
             continue
@@ -151,7 +151,7 @@ def passed_over(name: str) -> bool:
     )
 
 
-def arrived(path: Path, *, within: str = "") -> Arrival:
+def read_entry_name(path: Path, *, within: str = "") -> Arrival:
     """What the name of a file or folder says.
 
     Args:
@@ -237,7 +237,9 @@ def _parts_of_folder(download: Path) -> Iterator[Arrival]:
         if len(names) > unpack_entry.MOST_PARTS or not inside:
             return
         if all(map(is_named, inside)):
-            yield from (arrived(folder / name, within=shown(download.name)) for name in inside)
+            yield from (
+                read_entry_name(folder / name, within=shown(download.name)) for name in inside
+            )
             return
         folder = folder / inside[0]
         if len(inside) > 1 or folder.is_symlink() or not folder.is_dir():

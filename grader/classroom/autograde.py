@@ -118,7 +118,7 @@ def autograde(
     others = classroom.results_index(assignment.name) if students is not None else {}
     classroom.save_results_index(assignment.name, {**others, **plan.keys})
     classroom.set_limits(assignment.name, settings.limits)
-    written = {} if force else gradebook.written(classroom, assignment.name)
+    written = {} if force else gradebook.written_keys(classroom, assignment.name)
     writer = gradebook.Writer(classroom, assignment)
     graded: list[str] = []
     failed = dict(plan.failed)
@@ -137,7 +137,7 @@ def autograde(
             connection = cluster.connect(classroom, workers=workers, scheduler=scheduler)
             tasks = _results(plan.todo, assignment, settings, connection, deadline_s, grader)
             with (
-                _said_when_stopped(console, plan.todo, graded),
+                _report_when_stopped(console, plan.todo, graded),
                 contextlib.closing(tasks) as results,
             ):
                 for key, came in results:
@@ -147,8 +147,8 @@ def autograde(
                     else:
                         failed.update(dict.fromkeys(plan.students[key], came))
                         result = _failure(assignment, key, came)
-                    if key in plan.second_try and not settled(result):
-                        result = _tried_twice(result)
+                    if key in plan.second_try and not is_final(result):
+                        result = _as_final(result)
                     classroom.store(result)
                     write(key, anew=True)
                     advance()
@@ -222,14 +222,14 @@ def _plan(
             continue
         known = intake.record(classroom, assignment.name, student)
         if known and known.problem:
-            nothing = intake.refused(assignment, known.problem)
+            nothing = intake.refused_result(assignment, known.problem)
             plan.keys[student] = nothing.key
             if not classroom.has(assignment.name, nothing.key):
                 classroom.store(nothing)
             continue
         key = plan.keys[student] = keyer(folder, assignment.name, settings)
         found = classroom.find(assignment.name, key)
-        if force or found is None or not settled(found):
+        if force or found is None or not is_final(found):
             plan.todo[key] = folder
             if found is not None and not force:
                 plan.second_try.add(key)
@@ -239,7 +239,7 @@ def _plan(
 
 
 @contextlib.contextmanager
-def _said_when_stopped(
+def _report_when_stopped(
     console: Console | None, todo: Collection[str], graded: Collection[str]
 ) -> Iterator[None]:
     """If Ctrl-C ends the block, say how much of the work is done."""
@@ -268,7 +268,7 @@ def _check_deadlines(classroom: Classroom, assignment: Assignment) -> None:
         late_penalties.check(classroom, assignment)
 
 
-def settled(graded: Graded) -> bool:
+def is_final(graded: Graded) -> bool:
     """Whether a result is final; False where the next run should grade the submission again."""
     kinds = _kinds(graded).keys()
     crashed = any(check.status == "error" for check in graded.verdict.checks)
@@ -280,7 +280,7 @@ def _kinds(graded: Graded) -> dict[str, str]:
     return {flag.kind: flag.detail for flag in graded.verdict.flags}
 
 
-def _tried_twice(graded: Graded) -> Graded:
+def _as_final(graded: Graded) -> Graded:
     """The result with the added flag that makes it final."""
     why = "It ended so in two runs. It is graded again only with --force, or when it changes."
     flags = (*graded.verdict.flags, Flag(kind=TWICE, detail=why))
@@ -290,7 +290,7 @@ def _tried_twice(graded: Graded) -> Graded:
 def _failure(assignment: Assignment, key: str, why: str) -> Graded:
     """The result of a submission that could not be graded, with the reason."""
     status: Status = "error"
-    nothing = intake.refused(assignment, why)
+    nothing = intake.refused_result(assignment, why)
     checks = tuple(
         check.model_copy(
             update={"status": status, "rationale": why, "help": "Tell your instructor."}
@@ -316,22 +316,24 @@ def _results(
     A separate thread sends the tasks to the workers. So no worker has to wait while the caller
     writes a result into the gradebook, which takes a part of a second.
     """
-    come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = (
+        queue.SimpleQueue()
+    )
     stop = threading.Event()
 
     with connection as client:
 
         def work() -> None:
             try:
-                _hand_out(client, todo, assignment, settings, deadline_s, grader, come.put, stop)
+                _hand_out(client, todo, assignment, settings, deadline_s, grader, results.put, stop)
             except BaseException as error:
-                come.put(error)
-            come.put(None)
+                results.put(error)
+            results.put(None)
 
         thread = threading.Thread(target=work, name="hand out")
         thread.start()
         try:
-            while (result := come.get()) is not None:
+            while (result := results.get()) is not None:
                 if isinstance(result, BaseException):
                     raise result
                 yield result
@@ -366,7 +368,7 @@ def _hand_out(
                 future: Future[str] = client.submit(
                     _task,
                     grader,
-                    _packed(folder),
+                    _pack(folder),
                     assignment.name,
                     settings,
                     key=f"grade-{key}-{run}",
@@ -426,7 +428,7 @@ def _task(
         return grader(Path(place), assignment, settings).model_dump_json()
 
 
-def _packed(folder: Path) -> bytes:
+def _pack(folder: Path) -> bytes:
     """A submission as a tar. It holds regular files and folders only, and no clutter."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:

@@ -56,8 +56,8 @@ def stale(classroom: Classroom, assignment: str) -> dict[str, list[Stale]]:
     """
     found: dict[str, list[Stale]] = {}
     for path in sorted((classroom.home / "by_hand" / assignment).glob("*.json")):
-        given = _given(classroom, assignment, path.stem)
-        if left := [one for one in _kept(path).values() if _is_open(one, given)]:
+        given = _read_grades(classroom, assignment, path.stem)
+        if left := [one for one in _read_stale(path).values() if _is_open(one, given)]:
             found[path.stem] = left
     return found
 
@@ -69,13 +69,13 @@ def watched(classroom: Classroom, assignment: str, student: str) -> Iterator[Non
     A cell that has a person's points or comment becomes stale if it has changed. If it has not
     changed, its mark stays as it was: whether a person has to read it.
     """
-    before = _given(classroom, assignment, student)
+    before = _read_grades(classroom, assignment, student)
     texts = _texts(classroom, assignment, student) if before else {}
     yield
     if not before:
         return
     path = _path(classroom, assignment, student)
-    kept = {cell: one for cell, one in _kept(path).items() if _is_open(one, before)}
+    kept = {cell: one for cell, one in _read_stale(path).items() if _is_open(one, before)}
     now = _texts(classroom, assignment, student)
     settled = []
     for cell, (points, comment, unread) in before.items():
@@ -110,7 +110,7 @@ def _is_open(one: Stale, given: dict[str, _Given]) -> bool:
     return comment == one.comment if unread is None else unread
 
 
-def _given(classroom: Classroom, assignment: str, student: str) -> dict[str, _Given]:
+def _read_grades(classroom: Classroom, assignment: str, student: str) -> dict[str, _Given]:
     """What a person gave, by the cell's id."""
     found: dict[str, _Given] = {}
     with _notebooks(classroom, assignment, student) as notebooks:
@@ -146,7 +146,7 @@ def _notebooks(classroom: Classroom, assignment: str, student: str) -> Iterator[
         return
     from nbgrader.api import MissingEntry
 
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         try:
             yield list(gradebook.find_submission(assignment, student).notebooks)
             gradebook.db.commit()
@@ -171,7 +171,7 @@ def _texts(classroom: Classroom, assignment: str, student: str) -> dict[str, str
                 if cell["cell_type"] == "code" and about.get("solution"):
                     code.append(source)
                 if about.get("grade") and not about.get("solution"):
-                    checks.append((id, _printed(cell)))
+                    checks.append((id, _points_of(cell)))
                 else:
                     found[id] = source
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -181,14 +181,14 @@ def _texts(classroom: Classroom, assignment: str, student: str) -> dict[str, str
     return found
 
 
-def _printed(cell: dict[str, Any]) -> str:
+def _points_of(cell: dict[str, Any]) -> str:
     """The points in a check's cell. Its text is left out: it may change with the grader."""
     outputs = (one for one in cell.get("outputs", []) if one.get("output_type") == "execute_result")
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
     return "\n".join("".join(text) for text in texts)
 
 
-def _kept(path: Path) -> dict[str, Stale]:
+def _read_stale(path: Path) -> dict[str, Stale]:
     try:
         found = [Stale.model_validate(one) for one in json.loads(path.read_bytes())]
     except (OSError, ValueError, TypeError, ValidationError):

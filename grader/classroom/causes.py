@@ -43,13 +43,13 @@ class Explained:
             where an error or a limit kept the check from running, `unfinished` where the student
             wrote something above it, and `unreadable` where the submission could not be read.
         notes: by check, a sentence about a cell above it that raised, though the check has run.
-        told: the numbers of the cells, counted from 1, whose errors `results` or `notes` tell.
+        reported: the numbers of the cells, counted from 1, whose errors `results` or `notes` tell.
         flags: the details of flags that `results` tell.
     """
 
     results: dict[str, CheckResult]
     notes: dict[str, str]
-    told: frozenset[int]
+    reported: frozenset[int]
     flags: frozenset[str]
 
 
@@ -70,7 +70,7 @@ def explain(graded: Graded, assignment: Assignment) -> Explained:
     notebook = _Notebook(graded, assignment)
     results: dict[str, CheckResult] = {}
     notes: dict[str, str] = {}
-    told: set[int] = set()
+    reported: set[int] = set()
     flags: set[str] = set()
     for result in graded.verdict.checks:
         place = notebook.places.get(result.id)
@@ -80,22 +80,22 @@ def explain(graded: Graded, assignment: Assignment) -> Explained:
         if result.status in _UNJUDGED:
             if (cause := notebook.cause(place)) is not None:
                 text, cells, flag = cause
-                told |= {place + 1, *cells}
+                reported |= {place + 1, *cells}
                 flags |= {flag}
-                results[result.id] = _changed(result, "stopped", text)
+                results[result.id] = _with_status(result, "stopped", text)
             elif result.status == "not attempted" and notebook.is_begun(place):
-                results[result.id] = _changed(result, "unfinished", result.rationale)
+                results[result.id] = _with_status(result, "unfinished", result.rationale)
         elif result.credit < 1 and (above := notebook.raised_above(place)) is not None:
             notes[result.id] = f"Cell {above.cell}, above this check, stopped: {_error(above)}"
-            told |= {above.cell}
+            reported |= {above.cell}
     # An error that follows from a reported error need not be reported again.
-    told |= {error.cell for error in graded.errors if notebook.root(error).cell in told}
-    return Explained(results, notes, frozenset(told), frozenset(flags))
+    reported |= {error.cell for error in graded.errors if notebook.root(error).cell in reported}
+    return Explained(results, notes, frozenset(reported), frozenset(flags))
 
 
 def _unreadable(graded: Graded, flag: Flag) -> Explained:
     results = {
-        result.id: _changed(result, "unreadable", flag.detail)
+        result.id: _with_status(result, "unreadable", flag.detail)
         if result.status == "not attempted"
         else result
         for result in graded.verdict.checks
@@ -115,7 +115,7 @@ class _Notebook:
         self.places = {id: place for place, cell in enumerate(self._cells) if (id := _id(cell))}
         self._checks = sorted(self.places[id] for id in assignment.checks if id in self.places)
         self._errors = {error.cell: error for error in reversed(graded.errors)}  # each cell's first
-        self._released = _released(assignment)
+        self._released_texts = _released_texts(assignment)
         self._flags = graded.verdict.flags
 
     def cause(self, place: int) -> tuple[str, set[int], str] | None:
@@ -123,12 +123,12 @@ class _Notebook:
         own = self._errors.get(place + 1) or self.raised_above(place)
         if own is not None:
             error = self.root(own)
-            text, told = f"Cell {error.cell} stopped: {_error(error)}", {error.cell}
+            text, cells = f"Cell {error.cell} stopped: {_error(error)}", {error.cell}
             # What went wrong before it in the same task may be the reason.
             if (first := self.raised_above(error.cell - 1)) and first.cell < error.cell:
                 text += f"\nBefore it, cell {first.cell} had stopped: {_error(first)}"
-                told.add(first.cell)
-            return text, told, ""
+                cells.add(first.cell)
+            return text, cells, ""
         for flag in self._flags:
             if flag.kind == "stopped":
                 return flag.detail, set(), flag.detail
@@ -175,7 +175,7 @@ class _Notebook:
     def is_begun(self, place: int) -> bool:
         """Whether the student wrote something between a check and the check before it."""
         return any(
-            _id(cell) in self._released and _source(cell) != self._released[_id(cell)]
+            _id(cell) in self._released_texts and _source(cell) != self._released_texts[_id(cell)]
             for cell in self._cells[self._begin(place) : place]
         )
 
@@ -209,7 +209,7 @@ def _read(notebook: str) -> list[Mapping[str, Any]]:
         return []
 
 
-def _released(assignment: Assignment) -> dict[str, str]:
+def _released_texts(assignment: Assignment) -> dict[str, str]:
     """The text of each solution cell of the release, by id."""
     return dict(_solutions(assignment.release.read_bytes()))
 
@@ -238,12 +238,12 @@ def _source(cell: Mapping[str, Any]) -> str:
 def _names_of(source: str) -> set[str]:
     """`assigned_names`, in a process of its own: the parser may crash on what a student wrote."""
     try:
-        told = limited.call(
+        answer = limited.call(
             lambda: {"names": sorted(assigned_names(source))}, cpu_s=3, memory_bytes=256 << 20
         )
     except limited.NoResult:
         return _before_equals(source[:MOST_SOURCE])
-    return set(map(str, told["names"]))
+    return set(map(str, answer["names"]))
 
 
 def _before_equals(source: str) -> set[str]:
@@ -283,6 +283,6 @@ def _error(error: Stopped) -> str:
     return f"`{error.name.replace('`', '')}: {message}`" if message else f"`{error.name}`"
 
 
-def _changed(result: CheckResult, status: Status, rationale: str) -> CheckResult:
+def _with_status(result: CheckResult, status: Status, rationale: str) -> CheckResult:
     changes = {"status": status, "rationale": rationale[:4_000]}
     return result.model_copy(update=changes)

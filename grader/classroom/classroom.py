@@ -218,7 +218,7 @@ class Classroom:
 
 def _of(student: str, graded: Graded) -> Graded:
     """A student's result, with a flag if the data in it were drawn for somebody else."""
-    if not (others := own.others(graded.verdict.me, student)):
+    if not (others := own.other_ids(graded.verdict.me, student)):
         return graded
     named = ", ".join(f'"{id}"' for id in others)
     flag = Flag(

@@ -12,12 +12,12 @@ from .classroom import Classroom
 
 
 @contextlib.contextmanager
-def opened(classroom: Classroom) -> Iterator[Any]:
+def open_gradebook(classroom: Classroom) -> Iterator[Any]:
     """The gradebook of a class, as nbgrader's class Gradebook.
 
     Example::
 
-        with database.opened(classroom) as gradebook:
+        with database.open_gradebook(classroom) as gradebook:
             gradebook.remove_submission("a2__forest", "anna")
 
     Raises:

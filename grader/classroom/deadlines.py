@@ -193,10 +193,10 @@ def read(classroom: Classroom) -> dict[str, Deadline]:
     zone = _zone(file, table.pop("timezone", None))
     known = roster.read(classroom) if table else None
     found = {}
-    for name, said in table.items():
+    for name, section in table.items():
         try:
-            checked = _Section.model_validate({"name": name, "said": said})
-            deadline = _in_zone(checked.said, zone)
+            checked = _Section.model_validate({"name": name, "deadline": section})
+            deadline = _in_zone(checked.deadline, zone)
         except ValidationError as error:
             raise _error(file, "; ".join(_faults(name, error)), _TODO) from None
         except (ValueError, OverflowError) as error:
@@ -219,7 +219,7 @@ class _Section(BaseModel):
     """A section with its name."""
 
     name: str = Field(pattern=f"^{_NAME}$")
-    said: Deadline
+    deadline: Deadline
 
 
 def _table(classroom: Classroom) -> dict[str, Any]:

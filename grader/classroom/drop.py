@@ -55,7 +55,9 @@ def find(classroom: Classroom, student: str, assignment: str | None = None) -> l
     rows = _rows(classroom, student)
     names = {path.name for path in (classroom.submitted / student).glob("a*") if path.is_dir()}
     names |= {path.parent.name for path in (classroom.home / "intake").glob(f"*/{student}.json")}
-    names |= {path.parent.name for path in _indexes(classroom)} & _graded(classroom, student)
+    names |= {path.parent.name for path in _indexes(classroom)} & _graded_assignments(
+        classroom, student
+    )
     names |= rows.keys()
     found = [
         _submission(classroom, student, name, rows.get(name))
@@ -126,7 +128,7 @@ def _indexes(classroom: Classroom) -> list[Path]:
     return list((classroom.home / "results").glob("*/class.json"))
 
 
-def _graded(classroom: Classroom, student: str) -> set[str]:
+def _graded_assignments(classroom: Classroom, student: str) -> set[str]:
     """The assignments of which a student has a result."""
     names = {path.parent.name for path in _indexes(classroom)}
     return {name for name in names if student in classroom.results_index(name)}
@@ -138,7 +140,7 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
         return {}
     from nbgrader.api import MissingEntry
 
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         try:
             entry = gradebook.find_student(student)
         except MissingEntry:
@@ -157,7 +159,7 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
 
 def _remove_marks(classroom: Classroom, student: str, assignment: str) -> None:
     listed = roster.read(classroom)
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         gradebook.remove_submission(assignment, student)
         entry = gradebook.find_student(student)
         if not entry.submissions and (listed is None or student not in listed.students):

@@ -87,15 +87,15 @@ def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: 
             excused.append(row.student)
         elif row.mark is not None:
             kept[-1] = number(row.mark.total, comma)
-    said = [*export_rows.notes(found.values())]
+    notes = [*export_rows.notes(found.values())]
     if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
-        said.append(f"Graded, but not in Canvas's gradebook: {some(lost)}.")
+        notes.append(f"Graded, but not in Canvas's gradebook: {some(lost)}.")
     if nobody:
-        said.append(f"In Canvas, but nobody of the class; left as it was: {some(nobody)}.")
+        notes.append(f"In Canvas, but nobody of the class; left as it was: {some(nobody)}.")
     if excused:
-        said.append(f"Excused in Canvas, and left so: {some(excused)}.")
+        notes.append(f"Excused in Canvas, and left so: {some(excused)}.")
     header = [*sheet.header[: section + 1], sheet.header[at]]
-    return Export(sheet.text(lines, header), tuple(said), written)
+    return Export(sheet.text(lines, header), tuple(notes), written)
 
 
 def _column(sheet: Sheet, assignment: Assignment, title: str, section: int) -> int:
@@ -128,7 +128,7 @@ def _check_points(sheet: Sheet, at: int, assignment: Assignment) -> bool:
     """Whether numbers have decimal commas; raise an error where Canvas has other points."""
     most = sum(assignment.checks.values()) + sum(assignment.written.values())
     text = next((line[at] for line in sheet.rows if _POINTS in line[0]), "")
-    stated = spreadsheet.parsed(text)
+    stated = spreadsheet.parse_number(text)
     if stated is None or abs(stated - most) > 0.005:
         raise WorkbookError(
             f"In Canvas the assignment has {text.strip() or 'no'} points, here it has {most:g}.",

@@ -93,17 +93,17 @@ def table(classroom: Classroom, assignment: Assignment, worksheet: Path) -> Expo
                 text = _feedback(assignment, row, results.get(row.student))
                 line[at.feedback] = without_paths(shown(text), classroom.home)
         lines.append(line)
-    said = [*export_rows.notes(found.values())]
+    notes = [*export_rows.notes(found.values())]
     if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
-        said.append(f"Graded, but not in the worksheet: {some(lost)}.")
+        notes.append(f"Graded, but not in the worksheet: {some(lost)}.")
     if nobody:
-        said.append(f"In the worksheet, but nobody of the class; left as it was: {some(nobody)}.")
+        notes.append(f"In the worksheet, but nobody of the class; left as it was: {some(nobody)}.")
     if at.feedback is None:
-        said.append(
+        notes.append(
             "The worksheet has no column for feedback: turn on `Feedback comments` in the "
             "assignment's settings in Moodle to have one."
         )
-    return Export(sheet.text(lines), tuple(said), written)
+    return Export(sheet.text(lines), tuple(notes), written)
 
 
 def feedback_zip(classroom: Classroom, assignment: Assignment, places: Mapping[str, str]) -> bytes:
@@ -159,7 +159,7 @@ def _columns(sheet: Sheet) -> _Columns:
     grade, maximum, modified = (column(sheet, name) for name in needed)
     if grade is None or maximum is None or modified is None or column(sheet, "Identifier") != 0:
         missing = [name for name in needed if column(sheet, name) is None]
-        raise _refused(sheet, f"It lacks {' and '.join(missing) or 'its first column'}.")
+        raise _refusal(sheet, f"It lacks {' and '.join(missing) or 'its first column'}.")
     texts = (column(sheet, n) for n in ("Email address", "ID number", "Username", "Full name"))
     return _Columns(
         grade=grade,
@@ -178,14 +178,15 @@ def _by_place(sheet: Sheet) -> _Columns:
     """
     cells = list(zip(*sheet.rows, strict=True))
     ids = [match[1] for text in cells[0] if (match := _NUMBER.fullmatch(text))] if cells else []
-    numbers = [[spreadsheet.parsed(text) for text in texts] for texts in cells]
+    numbers = [[spreadsheet.parse_number(text) for text in texts] for texts in cells]
     grades = [
         place - 1
         for place in range(2, len(cells))
         if len({*numbers[place]}) == 1
         and (most := numbers[place][0])
         and all(
-            not text.strip() or ((value := spreadsheet.parsed(text)) is not None and value <= most)
+            not text.strip()
+            or ((value := spreadsheet.parse_number(text)) is not None and value <= most)
             for text in cells[place - 1]
         )
     ]
@@ -195,7 +196,7 @@ def _by_place(sheet: Sheet) -> _Columns:
         if grades and place > grades[0] and re.fullmatch(r".+ ?\(.+\)", title.strip())
     ]
     if len(ids) != len(sheet.rows) or len({*ids}) != len(ids) or len(grades) != 1 or not brackets:
-        raise _refused(sheet, "Its columns are not those that Moodle writes in English.")
+        raise _refusal(sheet, "Its columns are not those that Moodle writes in English.")
     after = range(brackets[-1] + 1, len(sheet.header))
     return _Columns(
         grade=grades[0],
@@ -209,7 +210,7 @@ def _by_place(sheet: Sheet) -> _Columns:
 def _check_maximum(sheet: Sheet, place: int, most: float) -> bool:
     """Whether the worksheet has decimal commas; raise an error where it has another maximum."""
     for cells in sheet.rows:
-        if (value := spreadsheet.parsed(cells[place])) is None or abs(value - most) > 0.005:
+        if (value := spreadsheet.parse_number(cells[place])) is None or abs(value - most) > 0.005:
             raise WorkbookError(
                 f"In Moodle the maximum grade is {cells[place]}, here it is {most:g} points.",
                 where=str(sheet.file),
@@ -219,7 +220,7 @@ def _check_maximum(sheet: Sheet, place: int, most: float) -> bool:
     return any("," in cells[place] for cells in sheet.rows)
 
 
-def _refused(sheet: Sheet, why: str) -> WorkbookError:
+def _refusal(sheet: Sheet, why: str) -> WorkbookError:
     return WorkbookError(
         f"This is not {_WHAT}. {why}",
         where=str(sheet.file),

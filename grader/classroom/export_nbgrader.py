@@ -53,8 +53,8 @@ def _row(assignment: str, most: float, row: Row) -> list[object]:
         round(standing.extension / _DAY, 2) if standing else "",
         row.status,
     ]
-    return [safe(v) if isinstance(v, str) else _rounded(v) for v in values]
+    return [safe(v) if isinstance(v, str) else _round(v) for v in values]
 
 
-def _rounded(value: object) -> object:
+def _round(value: object) -> object:
     return round(value, 4) if isinstance(value, float) else value

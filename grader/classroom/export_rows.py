@@ -10,7 +10,7 @@ from workbook.assignments import Assignment
 from . import by_hand, gradebook, intake, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
-from .names import clean, folded
+from .names import clean, fold
 
 NO_SUBMISSION = "no submission"
 
@@ -46,9 +46,9 @@ class Row:
         if self.mark is None:
             return NO_SUBMISSION
         unread = self.mark.by_hand - len(self.stale)
-        said = [f"{unread} written answer{'s' * (unread > 1)} to be read"] * (unread > 0)
-        said += [f"changed since it was graded by hand: {' '.join(self.stale)}"] * bool(self.stale)
-        return "; ".join(said)
+        notes = [f"{unread} written answer{'s' * (unread > 1)} to be read"] * (unread > 0)
+        notes += [f"changed since it was graded by hand: {' '.join(self.stale)}"] * bool(self.stale)
+        return "; ".join(notes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,19 +105,19 @@ def notes(found: Iterable[Row]) -> tuple[str, ...]:
     unread = [r.student for r in found if r.mark and r.mark.by_hand > len(r.stale)]
     stale = [f"{row.student} ({', '.join(row.stale)})" for row in found if row.stale]
     missing = [row.student for row in found if row.mark is None]
-    said = []
+    texts = []
     if unread:
-        said.append(
+        texts.append(
             f"Written answers of {len(unread)} are not read yet: {some(unread)}. Their points are "
             "not in these scores. `grader formgrader` shows them."
         )
     if stale:
-        said.append(
+        texts.append(
             f"Changed since a person graded it: {some(stale)}. The points given before still count."
         )
     if missing:
-        said.append(f"Without a submission: {some(missing)}.")
-    return tuple(said)
+        texts.append(f"Without a submission: {some(missing)}.")
+    return tuple(texts)
 
 
 def some(names: list[str], most: int = 10) -> str:
@@ -135,7 +135,7 @@ class Finder:
         self._by_name: dict[str, set[str]] = {}
         for id, row in found.items():
             for text in (id, row.name, row.email):
-                self._by_name.setdefault(folded(clean(text)), set()).add(id)
+                self._by_name.setdefault(fold(clean(text)), set()).add(id)
 
     def find(self, system: str, number: str, texts: Iterable[str]) -> str | None:
         """The student's id; None where the line is about no student, or could be about several.
@@ -154,7 +154,7 @@ class Finder:
             else:
                 last, comma, first = text.partition(",")
                 plain = f"{first.strip()} {last.strip()}" if comma else text
-                found = self._by_name.get(folded(clean(plain)), set())
+                found = self._by_name.get(fold(clean(plain)), set())
             if len(found) == 1:
                 return found.copy().pop()
         return None

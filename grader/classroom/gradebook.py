@@ -240,8 +240,8 @@ class Writer:
         chosen.CourseDirectory.assignment_id = self._assignment.name
         chosen.CourseDirectory.student_id = student
         ready = converter(coursedir=CourseDirectory(config=chosen), config=chosen, **settings)
-        said = _Log()
-        ready.log = said
+        log = _Log()
+        ready.log = log
         try:
             with programs_on_path(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SQLAlchemy's, about how nbgrader uses it
@@ -249,7 +249,7 @@ class Writer:
         except WorkbookError:
             raise
         except Exception as error:  # nbgrader logs the cause, and raises a general error
-            words = said.text or str(error)
+            words = log.text or str(error)
             locked = "locked" in words
             what = self._assignment.name if student == "." else student
             raise WorkbookError(
@@ -344,7 +344,7 @@ def _read_only(classroom: Classroom) -> sqlite3.Connection:
     return sqlite3.connect(f"{classroom.gradebook.as_uri()}?mode=ro", uri=True)
 
 
-def written(classroom: Classroom, assignment: str) -> dict[str, str]:
+def written_keys(classroom: Classroom, assignment: str) -> dict[str, str]:
     """The key of the result that is in the gradebook, by student.
 
     A student is left out unless the gradebook has the submission, the autograded notebook has a

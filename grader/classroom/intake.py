@@ -40,7 +40,7 @@ from . import arrivals, deadlines, owners, records, times, unpack_entry, workshe
 from .arrivals import Arrival, Download
 from .classroom import Classroom, write
 from .names import digest
-from .records import Clock, Record, Reported, record, refused, reported
+from .records import Clock, Record, Reported, read_reports, record, refused_result
 from .times import parse as parse_time
 from .unpack_submission import Refused, open_regular
 
@@ -49,9 +49,9 @@ __all__ = [
     "Reported",
     "Taken",
     "parse_time",
+    "read_reports",
     "record",
-    "refused",
-    "reported",
+    "refused_result",
     "take",
     "take_inbox",
 ]
@@ -127,22 +127,22 @@ def take(
         )
     reports = [Reported(source=name, reason=why, waits=False) for name, why in faults.items()]
     downloads: list[Download] = []
-    come: list[Arrival] = []
+    submissions: list[Arrival] = []
     for found in arrivals.look(inbox, whose.is_student):
         if isinstance(found, Download):
             downloads.append(found)
         elif found.system == "moodle" and found.number in stated:
-            come.append(dataclasses.replace(found, time=stated[found.number]))
+            submissions.append(dataclasses.replace(found, time=stated[found.number]))
         else:
-            come.append(found)
-    students, nobodys = whose.students(come)
+            submissions.append(found)
+    students, nobodys = whose.students(submissions)
     for student, theirs in students.items():
         run.take(student, theirs)
     run.refuse()
     run.end()
     reports += nobodys + run.reports
     records.keep_reported(classroom, reports)
-    return Taken(run.in_order(come), reports, downloads)
+    return Taken(run.in_order(submissions), reports, downloads)
 
 
 @dataclasses.dataclass
@@ -191,8 +191,8 @@ class _Run:
         self._siblings: dict[str, Counter[str]] = {}
         self._whole: dict[Path, str] = {}  # hashes of downloads
         self._state = _state(assignments)
-        self._known = _seen(classroom, self._state)
-        self._seen: dict[str, list[str]] = {}
+        self._known = _read_seen(classroom, self._state)
+        self._read_seen: dict[str, list[str]] = {}
 
     def take(self, student: str, theirs: list[Arrival]) -> None:
         """Look at everything that a student handed in, and copy what counts."""
@@ -210,7 +210,7 @@ class _Run:
             for assignment in self._assignments:
                 name = assignment.name
                 good = [
-                    (_timed(arrival, look.stamps.get(name)), look)
+                    (_with_timestamp(arrival, look.stamps.get(name)), look)
                     for arrival, look in looks
                     if name in look.folders
                 ]
@@ -259,7 +259,7 @@ class _Run:
                 reason = f"{student}: {why} It can be of {names or 'no assignment'}."
                 self.reports.append(owners.not_graded(arrival, reason))
                 continue
-            kept, other = self._kept(assignment.name, student)
+            kept, other = self._find_former(assignment.name, student)
             if other is not None and not _is_later(arrival, other):
                 continue
             if kept is None or kept.problem:
@@ -273,12 +273,12 @@ class _Run:
 
     def end(self) -> None:
         """Record what was found in each arrival, so that it is not unpacked again."""
-        text = json.dumps({"state": self._state, "seen": self._seen})
+        text = json.dumps({"state": self._state, "seen": self._read_seen})
         write(self._classroom.home / "intake" / "seen.json", text.encode())
 
-    def in_order(self, come: list[Arrival]) -> dict[str, list[Record]]:
+    def in_order(self, submissions: list[Arrival]) -> dict[str, list[Record]]:
         """The records by assignment, in the order of the arrivals."""
-        place = {arrival.source: number for number, arrival in enumerate(come)}
+        place = {arrival.source: number for number, arrival in enumerate(submissions)}
         found: dict[str, list[Record]] = {assignment.name: [] for assignment in self._assignments}
         for (name, _), (kept, _) in sorted(
             self._records.items(), key=lambda item: place[item[1][1].source]
@@ -301,12 +301,12 @@ class _Run:
             else:
                 self._unpack(arrival, look, scratch)
             if look.folders and not look.problems:
-                self._seen[look.digest] = list(look.folders)
+                self._read_seen[look.digest] = list(look.folders)
         except (Refused, OSError) as error:
-            look.problems = {"": self._why(arrival, error)}
+            look.problems = {"": self._reason(arrival, error)}
         return look
 
-    def _why(self, arrival: Arrival, error: Refused | OSError) -> str:
+    def _reason(self, arrival: Arrival, error: Refused | OSError) -> str:
         """The reason why nothing of an arrival can be taken."""
         if not isinstance(error, Refused):
             return f"It cannot be read: {error.strerror}."
@@ -344,7 +344,7 @@ class _Run:
         new = self._record(student, last, look.digest, note=records.short(note))
         deadline = self._deadlines[assignment.name]
         if deadline is not None and (given := deadline.handed_in.get(student)):
-            new = new.model_copy(update={"time": times.stated(given), "clock": "given"})
+            new = new.model_copy(update={"time": times.format_utc(given), "clock": "given"})
         known = record(self._classroom, assignment.name, student)
         if known and not known.problem and self._is_there(student, assignment.name):
             if known.digest == new.digest:
@@ -393,7 +393,7 @@ class _Run:
             system=arrival.system,
             number=arrival.number,
             name=arrival.name,
-            time=times.stated(arrival.time) if arrival.time else "",
+            time=times.format_utc(arrival.time) if arrival.time else "",
             clock=clock,
             late=arrival.late,
             note=note,
@@ -424,7 +424,7 @@ class _Run:
             folder.rename(place)
         records.keep(self._classroom, assignment.name, new)
 
-    def _kept(self, assignment: str, student: str) -> tuple[Record | None, Arrival | None]:
+    def _find_former(self, assignment: str, student: str) -> tuple[Record | None, Arrival | None]:
         """The submission that counts so far: from this run, with its arrival; or from a former."""
         if (assignment, student) in self._records:
             return self._records[assignment, student]
@@ -454,7 +454,7 @@ class _Run:
         return self._assumed
 
 
-def _timed(arrival: Arrival, stamp: datetime.datetime | None) -> Arrival:
+def _with_timestamp(arrival: Arrival, stamp: datetime.datetime | None) -> Arrival:
     """The arrival with the time of a file timestamp.txt, where nothing else states one."""
     if arrival.time is None and stamp is not None:
         return dataclasses.replace(arrival, time=stamp)
@@ -525,7 +525,7 @@ def _state(assignments: Sequence[Assignment]) -> str:
     return state.hexdigest()
 
 
-def _seen(classroom: Classroom, state: str) -> dict[str, list[str]]:
+def _read_seen(classroom: Classroom, state: str) -> dict[str, list[str]]:
     """The assignments in what former runs have unpacked, by its hash."""
     try:
         found = json.loads((classroom.home / "intake" / "seen.json").read_bytes())

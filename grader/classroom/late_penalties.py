@@ -55,13 +55,13 @@ class Penalty(LateSubmissionPlugin):  # type: ignore[misc]
         self, student_id: str, score: float, total_seconds_late: float
     ) -> float | None:
         """The points that are subtracted; see nbgrader's LateSubmissionPlugin."""
-        asked = self.parent  # nbgrader's AssignLatePenalties
-        deadline = deadlines.of(Classroom(Path(self.config.Due.work)), asked.assignment_id)
+        plugin = self.parent  # nbgrader's AssignLatePenalties
+        deadline = deadlines.of(Classroom(Path(self.config.Due.work)), plugin.assignment_id)
         if deadline is None:
             own = super().late_submission_penalty(student_id, score, total_seconds_late)
             return None if own is None else float(own)
-        notebook = asked.gradebook.find_submission_notebook(
-            asked.notebook_id, asked.assignment_id, student_id
+        notebook = plugin.gradebook.find_submission_notebook(
+            plugin.notebook_id, plugin.assignment_id, student_id
         )
         return points(deadline, student_id, score, notebook.max_score, total_seconds_late)
 
@@ -113,7 +113,7 @@ def refresh(classroom: Classroom, assignment: Assignment) -> None:
         return
     if _content(stamp) == _state_of(classroom):
         return
-    with database.opened(classroom) as gradebook:
+    with database.open_gradebook(classroom) as gradebook:
         entry = gradebook.update_or_create_assignment(assignment.name)
         _state(gradebook, entry, deadline)
         for submission in entry.submissions:

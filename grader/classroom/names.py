@@ -47,7 +47,7 @@ def clean(name: str) -> str:
     return text or f"student-{digest(name)[:8]}"
 
 
-def folded(id: str) -> str:
+def fold(id: str) -> str:
     """An id as a file system may compare it: without upper and lower case, and normalised.
 
     Where two ids are the same when folded, some systems would keep both in one folder.

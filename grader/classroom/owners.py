@@ -34,18 +34,20 @@ class Owners:
 
     def is_student(self, name: str) -> bool:
         """Whether a name is that of a student in the class list."""
-        return bool(self._whose(Arrival(path=Path(), source="", name=name)))
+        return bool(self._find_students(Arrival(path=Path(), source="", name=name)))
 
     def numbers(self, student: str, system: str) -> set[str]:
         """The numbers that a system gives to a student, as far as the class list says them."""
         return set() if self._roster is None else self._roster.numbers(student, system)
 
-    def students(self, come: Iterable[Arrival]) -> tuple[dict[str, list[Arrival]], list[Reported]]:
+    def students(
+        self, entries: Iterable[Arrival]
+    ) -> tuple[dict[str, list[Arrival]], list[Reported]]:
         """The arrivals of each student, by nbgrader's id; and those that belong to nobody."""
         found: dict[str, list[Arrival]] = {}
         reports: list[Reported] = []
         unnamed: list[Arrival] = []
-        for arrival in come:
+        for arrival in entries:
             if self._roster is None:
                 if not arrival.system and self._without_assignment(arrival.name) == "":
                     like = f"It is named like an assignment. {_NAME_IT}"
@@ -53,7 +55,7 @@ class Owners:
                 else:
                     unnamed.append(arrival)
                 continue
-            theirs = self._whose(arrival)
+            theirs = self._find_students(arrival)
             if len(theirs) == 1:
                 found.setdefault(theirs[0].id, []).append(arrival)
             elif theirs:
@@ -72,7 +74,7 @@ class Owners:
                 found.setdefault(ids[arrival.key], []).append(arrival)
         return found, reports
 
-    def _whose(self, arrival: Arrival) -> list[roster.Student]:
+    def _find_students(self, arrival: Arrival) -> list[roster.Student]:
         """The students of the class list to whom an arrival may belong."""
         if self._roster is None:
             return []

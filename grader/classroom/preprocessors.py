@@ -83,7 +83,7 @@ class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries
             return found
         known = intake.record(classroom, assignment.name, about["student"])
         if known and known.problem:
-            return intake.refused(assignment, known.problem)
+            return intake.refused_result(assignment, known.problem)
         place = classroom.submission(about["student"], assignment.name)
         settings = grading.Settings(
             secret=classroom.secret(),
@@ -132,7 +132,7 @@ class Grade(FromStore):
                 )
                 note = explained.notes.get(id, "")
                 panel = Panel(result, points=(min(most, result.credit * most), most), note=note)
-                cell.outputs = list(_shown(panel, Path(self.work)))
+                cell.outputs = list(_show(panel, Path(self.work)))
         return nb, resources
 
 
@@ -184,7 +184,7 @@ def _add_rubrics(nb: NotebookNode, texts: dict[str, str]) -> None:
     nb.cells = cells
 
 
-def _shown(panel: Panel, home: Path) -> Iterator[NotebookNode]:
+def _show(panel: Panel, home: Path) -> Iterator[NotebookNode]:
     text, page = (without_paths(part, home) for part in (str(panel), panel._repr_html_()))
     yield new_output("display_data", {"text/plain": text, "text/html": page})  # type: ignore[no-untyped-call]
     # nbgrader's determine_grade takes the first execute_result for the score.

@@ -15,7 +15,7 @@ from workbook.assignments import Assignment
 from ..vocabulary.results import CheckResult, Flag, Graded, Verdict
 from .arrivals import System
 from .classroom import Classroom, write
-from .names import clean, digest, folded, shown
+from .names import clean, digest, fold, shown
 
 #: The longest reason that is kept: some quote what a student wrote.
 _MOST_REASON = 1_000
@@ -86,7 +86,7 @@ def record(classroom: Classroom, assignment: str, student: str) -> Record | None
     return _read(path(classroom, assignment, student))
 
 
-def reported(classroom: Classroom) -> list[Reported]:
+def read_reports(classroom: Classroom) -> list[Reported]:
     """What lay in the inbox the last time and is not graded, with the reasons."""
     try:
         found = json.loads((classroom.home / "intake" / "reported.json").read_bytes())
@@ -95,7 +95,7 @@ def reported(classroom: Classroom) -> list[Reported]:
         return []
 
 
-def refused(assignment: Assignment, problem: str) -> Graded:
+def refused_result(assignment: Assignment, problem: str) -> Graded:
     """The result of a submission that could not be read: no check was attempted.
 
     Raises:
@@ -147,20 +147,20 @@ def ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[s
     for file in sorted(records, key=lambda file: (file.parent.name == assignment.name, file)):
         if (known := _read(file)) is not None:
             found[known.key] = known.student
-            given[folded(known.student)] = known.student
+            given[fold(known.student)] = known.student
     folders: dict[str, set[str]] = {}
     with contextlib.suppress(FileNotFoundError):
         for folder in classroom.submitted.iterdir():
-            folders.setdefault(folded(folder.name), set()).add(folder.name)
+            folders.setdefault(fold(folder.name), set()).add(folder.name)
     # Names that are ids as they are come first.
     for key in sorted({*keys} - found.keys(), key=lambda key: (clean(key) != key, key)):
         plain = clean(key)
         for id in (plain, f"{plain}-{digest(key)[:6]}", f"{plain}-{digest(key)}"):
             # A folder of this name without a record is this student's: it is from nbgrader, or from
             # a run that was killed.
-            if folded(id) not in given and id in folders.get(folded(id), {id}):
+            if fold(id) not in given and id in folders.get(fold(id), {id}):
                 break
-        found[key] = given[folded(id)] = id
+        found[key] = given[fold(id)] = id
     return found
 
 

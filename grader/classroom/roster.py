@@ -26,7 +26,7 @@ from pathlib import Path
 from workbook.common.errors import WorkbookError
 
 from .classroom import Classroom
-from .names import clean, folded, shown
+from .names import clean, fold, shown
 
 #: The largest list that is read, in bytes.
 MOST_BYTES = 10 << 20
@@ -97,11 +97,11 @@ class Roster:
         if system == "canvas" and (found := self._canvas.get(number)):
             return found
         for index, key in (
-            (self._ids, folded(name)),
-            (self._logins, folded(name)),
-            (self._emails, folded(name)),
-            (self._names, _squeezed(name)),
-            (self._plain_names, _without_accents(_squeezed(name))),
+            (self._ids, fold(name)),
+            (self._logins, fold(name)),
+            (self._emails, fold(name)),
+            (self._names, _letters_of(name)),
+            (self._plain_names, _without_accents(_letters_of(name))),
         ):
             if key and (found := index.get(key)):
                 if system == "moodle" and len(found) > 1:
@@ -127,15 +127,15 @@ class Roster:
 
     @functools.cached_property
     def _ids(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(student.id)])
+        return self._index(lambda student: [fold(student.id)])
 
     @functools.cached_property
     def _emails(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(student.email)])
+        return self._index(lambda student: [fold(student.email)])
 
     @functools.cached_property
     def _logins(self) -> dict[str, list[Student]]:
-        return self._index(lambda student: [folded(text) for text in _named(student, _LOGIN)])
+        return self._index(lambda student: [fold(text) for text in _values_of(student, _LOGIN)])
 
     @functools.cached_property
     def _names(self) -> dict[str, list[Student]]:
@@ -151,7 +151,7 @@ class Roster:
             # In Canvas's own gradebook, which has a column `SIS Login ID`, its number is the id.
             lambda student: (
                 [student.id]
-                if _named(student, ("sislogin",)) and student.id.isdecimal()
+                if _values_of(student, ("sislogin",)) and student.id.isdecimal()
                 else _numbers(student, _CANVAS)
             )
         )
@@ -195,11 +195,11 @@ def read(classroom: Classroom) -> Roster | None:
         raise _error(file, f"It cannot be read: {error.strerror}.", "Look at the file.") from None
     if size > MOST_BYTES:
         raise _error(file, f"It is larger than {MOST_BYTES >> 20} MiB.", "Put the list there.")
-    return _parsed(file, content)
+    return _parse(file, content)
 
 
 @functools.lru_cache(maxsize=8)  # it is asked for once per student
-def _parsed(file: Path, content: bytes) -> Roster:
+def _parse(file: Path, content: bytes) -> Roster:
     return Roster({student.id: student for student in _students(file, _text(file, content))})
 
 
@@ -241,8 +241,8 @@ def _students(file: Path, text: str) -> list[Student]:
         if _is_canvas_note(row, columns):
             continue
         student = _student(file, line, row, columns)
-        unique = [("id", folded(student.id)), ("e-mail", folded(student.email))]
-        unique += [(name, folded(row[name])) for name in columns.systems]
+        unique = [("id", fold(student.id)), ("e-mail", fold(student.email))]
+        unique += [(name, fold(row[name])) for name in columns.systems]
         for column, value in unique:
             if value and (before := lines.setdefault((column, value), line)) != line:
                 raise _error(
@@ -365,12 +365,12 @@ def _split(name: str) -> tuple[str, str]:
 def _spellings(student: Student) -> list[str]:
     """The full name in each order in which another system may write it."""
     words = [*student.first_name.split(), *student.last_name.split()]
-    return [_squeezed("".join((*words[at:], *words[:at]))) for at in range(len(words))]
+    return [_letters_of("".join((*words[at:], *words[:at]))) for at in range(len(words))]
 
 
-def _squeezed(name: str) -> str:
+def _letters_of(name: str) -> str:
     """The letters and digits of a name: Canvas writes `okaforanna`, and Moodle `Anna Okafor`."""
-    kept = (c for c in folded(name) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
+    kept = (c for c in fold(name) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
     return "".join(kept)
 
 
@@ -387,14 +387,14 @@ def _without_accents(name: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
-def _named(student: Student, parts: tuple[str, ...]) -> list[str]:
+def _values_of(student: Student, parts: tuple[str, ...]) -> list[str]:
     """The values of the columns that have one of these words in their names."""
     return [text for name, text in student.columns.items() if _is_one_of(name, parts)]
 
 
 def _numbers(student: Student, parts: tuple[str, ...]) -> list[str]:
     """A system's numbers of a student. Moodle's worksheet writes them as `Participant 12`."""
-    values = (re.fullmatch(r"(?:\D+ )?(\d+)", text) for text in _named(student, parts))
+    values = (re.fullmatch(r"(?:\D+ )?(\d+)", text) for text in _values_of(student, parts))
     return [match[1] for match in values if match]
 
 
@@ -404,7 +404,7 @@ def _is_one_of(column: str, parts: tuple[str, ...]) -> bool:
 
 def _plain(column: str) -> str:
     """A column's name without case, spaces and punctuation."""
-    return "".join(c for c in folded(column) if c.isalnum())
+    return "".join(c for c in fold(column) if c.isalnum())
 
 
 def _error(file: Path, what: str, todo: str) -> WorkbookError:

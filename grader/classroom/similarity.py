@@ -115,7 +115,7 @@ def _names(cells: Mapping[str, str]) -> set[str]:
 def _prints_of(cells: Mapping[str, str], names: Collection[str]) -> _Prints:
     """`_prints` of a student's cells, in a process of its own; none where they take too much."""
     try:
-        told = limited.call(
+        answer = limited.call(
             lambda: {
                 "prints": [
                     (hash, *places) for hash, places in _prints(cells, WINDOW, names).items()
@@ -126,7 +126,7 @@ def _prints_of(cells: Mapping[str, str], names: Collection[str]) -> _Prints:
         )
     except limited.NoResult:
         return {}
-    return {hash: {(id, line) for id, line in places} for hash, *places in told["prints"]}
+    return {hash: {(id, line) for id, line in places} for hash, *places in answer["prints"]}
 
 
 def _prints(cells: Mapping[str, str], window: int, names: Collection[str] = ()) -> _Prints:

@@ -130,10 +130,10 @@ def number(value: float, comma: bool = False) -> str:
     return f"{value:.2f}".replace(".", "," if comma else ".")
 
 
-def parsed(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The number that a cell holds, with a decimal point or comma; None if it holds none.
 
-    Example: `parsed(" 12,50 ") == 12.5`, `parsed("-") is None`.
+    Example: `parse_number(" 12,50 ") == 12.5`, `parse_number("-") is None`.
     """
     text = text.strip()
     return float(text.replace(",", ".")) if _DECIMAL.fullmatch(text) else None

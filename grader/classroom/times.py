@@ -39,7 +39,7 @@ def parse(text: str) -> datetime.datetime | None:
         return None
 
 
-def stated(time: datetime.datetime) -> str:
+def format_utc(time: datetime.datetime) -> str:
     """A time with a zone, as nbgrader writes it: in UTC.
 
     Example: `2026-11-20 10:00:00.000000 UTC`.

@@ -32,7 +32,7 @@ from .unpack_submission import (
     copy,
     is_litter,
     open_regular,
-    opened,
+    open_zip,
     special,
     unzip,
 )
@@ -104,8 +104,8 @@ def listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, tu
     """
     if special(archive.lstat().st_mode) or archive.stat().st_size > MOST_DOWNLOAD:
         return {}
-    told = _limited(lambda: _listing(archive, is_submission))
-    return {name: (folder, came) for name, (folder, came) in told["parts"].items()}
+    answer = _call_limited(lambda: _read_listing(archive, is_submission))
+    return {name: (folder, came) for name, (folder, came) in answer["parts"].items()}
 
 
 def unpack(
@@ -123,14 +123,14 @@ def unpack(
         Refused: nothing in it can be taken; the text says why.
     """
     load_nbformat()
-    told = _limited(lambda: _unpack(entry, assignments, scratch, part))
+    answer = _call_limited(lambda: _unpack(entry, assignments, scratch, part))
     return Found(
-        folders={name: scratch / str(place) for name, place in told["folders"].items()},
-        problems=told["problems"],
+        folders={name: scratch / str(place) for name, place in answer["folders"].items()},
+        problems=answer["problems"],
     )
 
 
-def _limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _call_limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Call a function in a limited process; it may raise `Refused` there.
 
     Raises:
@@ -147,21 +147,21 @@ def _limited(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             return {"refused": f"It cannot be unpacked: {why}."}
 
     try:
-        told = limited.call(call, cpu_s=CPU_S, memory_bytes=MEMORY_BYTES)
+        answer = limited.call(call, cpu_s=CPU_S, memory_bytes=MEMORY_BYTES)
     except limited.NoResult as reason:
         raise Refused(
             f"It {reason}: no work for this course needs that. Clear the notebook's outputs, and "
             "make the zip with `workbook submit`."
         ) from None
-    if "refused" in told:
-        raise Refused(told["refused"])
-    return told
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer
 
 
-def _listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
+def _read_listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, Any]:
     """In the limited process: the submissions in a download."""
     entries: list[tuple[list[str], bool, float]] = []
-    with opened(archive, MOST_LISTING_OF_CLASS) as packed:
+    with open_zip(archive, MOST_LISTING_OF_CLASS) as packed:
         for info in packed.infolist():
             names = info.filename.split("/")
             folder = not names[-1]
@@ -225,7 +225,7 @@ def _unpack(
             budget.below = PurePosixPath(f"{level}-{number}")
             _unzip(archive, path.name, path, budget)
         notebooks = _notebooks(folder)
-    return _sorted(folder, notebooks, assignments, scratch)
+    return _sort(folder, notebooks, assignments, scratch)
 
 
 def _fill(entry: Path, folder: Path, budget: Budget, *, own: bool) -> None:
@@ -279,7 +279,7 @@ def _notebooks(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (len(path.parts), str(path)))
 
 
-def _sorted(
+def _sort(
     folder: Path, notebooks: list[Path], assignments: Sequence[Assignment], scratch: Path
 ) -> dict[str, Any]:
     """Which assignments the notebooks belong to; each that is taken gets its released name."""
@@ -309,7 +309,7 @@ def _sorted(
         except Refused as reason:
             problems[assignment.name] = str(reason)
     if not candidates:
-        raise Refused(_nothing(folder, notebooks, assignments))
+        raise Refused(_explain_refusal(folder, notebooks, assignments))
     return {"folders": folders, "problems": problems}
 
 
@@ -338,17 +338,17 @@ def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None
         content = cells.read(notebook)
     except WorkbookError:
         content = {}
-    said: set[str] = set()
+    names: set[str] = set()
     metadata = content.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("workbook"), dict):
-        said.add(str(metadata["workbook"].get("assignment")))
+        names.add(str(metadata["workbook"].get("assignment")))
     else:
-        said.update(_graded(content))
+        names.update(_assignment_of_cells(content))
     stem = notebook.stem
     while (short := _COPY.sub("", stem)) != stem and short:
         stem = short
     for assignment in assignments:
-        if said & {assignment.name, assignment.short}:
+        if names & {assignment.name, assignment.short}:
             return assignment.name
     for assignment in assignments:
         # Canvas and Moodle put the student's name before that of a file: `okafor_4711_90210_a2`.
@@ -357,7 +357,7 @@ def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None
     return None
 
 
-def _graded(content: dict[str, Any]) -> list[str]:
+def _assignment_of_cells(content: dict[str, Any]) -> list[str]:
     """The assignment that most of the graded cells belong to, as its short name; or nothing."""
     counts: Counter[str] = Counter()
     inside = content.get("cells")
@@ -378,7 +378,7 @@ def _is_released(notebook: Path, assignment: Assignment) -> bool:
         return False
 
 
-def _nothing(folder: Path, notebooks: list[Path], assignments: Sequence[Assignment]) -> str:
+def _explain_refusal(folder: Path, notebooks: list[Path], assignments: Sequence[Assignment]) -> str:
     """Why a submission without a notebook of an assignment is refused."""
     wanted = ", ".join(assignment.release.name for assignment in assignments[:8])
     if len(assignments) != 1:

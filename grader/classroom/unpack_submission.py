@@ -65,12 +65,12 @@ def unzip(archive: Path, to: Path, *, part: str = "", budget: Budget | None = No
         Refused: it is not a zip; it is encrypted or too large; or it holds a path that leads out of
             the folder, a link or a special file. Files that were written before may be left.
     """
-    with opened(archive, MOST_LISTING_OF_CLASS if part else MOST_LISTING) as packed:
+    with open_zip(archive, MOST_LISTING_OF_CLASS if part else MOST_LISTING) as packed:
         _unzip(packed, to, part, budget or Budget())
 
 
 @contextlib.contextmanager
-def opened(archive: Path, most_listing: int) -> Iterator[zipfile.ZipFile]:
+def open_zip(archive: Path, most_listing: int) -> Iterator[zipfile.ZipFile]:
     """A zip, opened; whatever is wrong with it becomes `Refused`.
 
     Args:
@@ -221,11 +221,11 @@ class Budget:
                 in upper and lower case only.
         """
         path = self.below / path
-        if file and self._seen.get(_folded(path)) == (str(path), True):
+        if file and self._seen.get(_fold(path)) == (str(path), True):
             raise Refused(f"{path} is there twice.")
         for part in (path, *list(path.parents)[:-1]):
             entry = (str(part), file and part == path)
-            other = self._seen.setdefault(_folded(part), entry)
+            other = self._seen.setdefault(_fold(part), entry)
             if other[0] != entry[0]:
                 raise Refused(f"{part} and {other[0]} are the same name on some machines.")
             if other != entry:
@@ -259,7 +259,7 @@ class Budget:
         target.chmod(0o755 if run else 0o644)
 
 
-def _folded(path: PurePosixPath) -> str:
+def _fold(path: PurePosixPath) -> str:
     return unicodedata.normalize("NFC", str(path)).casefold()
 
 

@@ -50,9 +50,9 @@ def handed_in(
             continue
         unread = ""
         try:
-            for number, said in _rows(path):
-                if (time := _time(said, zone)) is None:
-                    unread = unread or said
+            for number, text in _rows(path):
+                if (time := _time(text, zone)) is None:
+                    unread = unread or text
                 else:  # of two worksheets the newer one knows of a later submission
                     found[number] = max(time, found.get(number, time))
         except (OSError, Refused, UnicodeDecodeError, csv.Error):
@@ -77,15 +77,15 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
         raise Refused("It is too large.")
     for row in csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")):
         number = re.fullmatch(r"\D*([0-9]+)", row.get(_NUMBER) or "")
-        said = " ".join((row.get(_TIME) or "").split())
-        if number is not None and said not in ("", "-"):
-            yield number[1], said
+        text = " ".join((row.get(_TIME) or "").split())
+        if number is not None and text not in ("", "-"):
+            yield number[1], text
 
 
-def _time(said: str, zone: datetime.tzinfo) -> datetime.datetime | None:
+def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
     for format in _FORMATS:
         try:
-            time = datetime.datetime.strptime(said, format)
+            time = datetime.datetime.strptime(text, format)
         except ValueError:
             continue
         return time.replace(tzinfo=zone).astimezone(datetime.UTC) if time.year >= 2000 else None

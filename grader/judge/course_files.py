@@ -103,7 +103,7 @@ def _notebook_code(assignment: Assignment) -> Iterator[ast.Module]:
         body: list[ast.stmt] = []
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code" and "nbgrader" in cell["metadata"]:
-                body += parsed("".join(cell["source"]))
+                body += parse_cell("".join(cell["source"]))
         yield ast.Module(body, [])
         return
     raise WorkbookError(
@@ -113,7 +113,7 @@ def _notebook_code(assignment: Assignment) -> Iterator[ast.Module]:
     )
 
 
-def parsed(code: str) -> list[ast.stmt]:
+def parse_cell(code: str) -> list[ast.stmt]:
     """The statements of a cell, without magics; none where it is not Python."""
     try:
         return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", code)).body

@@ -16,7 +16,7 @@ from workbook.assignments import Assignment, cells
 from ..sandbox import ForkServer
 from ..sandbox.mounts import course
 from ..vocabulary import define
-from .course_files import parsed
+from .course_files import parse_cell
 
 #: Notebooks are drawn in with this; matplotlib reads it when it is imported.
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
@@ -47,11 +47,13 @@ def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
     """What both processes of an assignment import: its checks, and what programs name."""
     own = f"grader.assignments.{assignment.name}"
     yield f"{own}.checks"
-    yield from (name for name in _imported(sources, own) if not name.startswith(f"{own}.hidden"))
+    yield from (
+        name for name in _find_imports(sources, own) if not name.startswith(f"{own}.hidden")
+    )
     yield from define.imported_late(assignment.short, "checks")
 
 
-def _imported(sources: Iterable[str], package: str) -> Iterator[str]:
+def _find_imports(sources: Iterable[str], package: str) -> Iterator[str]:
     """The modules that programs import, wherever in them the statement stands. Names that are no
     module are among them: `from a import b` gives `a` and `a.b`.
 
@@ -60,7 +62,7 @@ def _imported(sources: Iterable[str], package: str) -> Iterator[str]:
         package: the package that they lie in. Relative imports begin there.
     """
     for source in sources:
-        for node in ast.walk(ast.Module(parsed(source), [])):
+        for node in ast.walk(ast.Module(parse_cell(source), [])):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):

@@ -88,7 +88,7 @@ def key(work: Path, assignment: str, settings: Settings) -> str:
         settings: the class's.
     """
     digest = hashlib.sha256()
-    meant = _released(assignment)
+    meant = _require_release(assignment)
     for part in (fingerprint(meant), _hash(meant.release), repr(settings), assignment):
         digest.update(f"{part}\n".encode())
     for name, content in _files(work):
@@ -112,7 +112,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
     Raises:
         WorkbookError: the grader cannot work: there is no release, no sandbox, or no checks.
     """
-    meant = _released(assignment)
+    meant = _require_release(assignment)
     checks = load(meant.short, variants=True)
     release = cells.read(meant.release)
     flags: list[Flag] = []
@@ -129,12 +129,12 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
             }
         )
 
-    told = _restored(work / meant.release.name, release)
-    if "notebook" not in told:
-        flags.append(Flag(kind="unreadable", detail=told["unreadable"][:4_000]))
-        return graded(_nothing(assignment, checks, "There is no notebook to run."))
-    flags += [Flag(kind=kind, detail=detail) for kind, detail in told["findings"]]
-    notebook = told["notebook"]
+    restored = _restore(work / meant.release.name, release)
+    if "notebook" not in restored:
+        flags.append(Flag(kind="unreadable", detail=restored["unreadable"][:4_000]))
+        return graded(_empty_verdict(assignment, checks, "There is no notebook to run."))
+    flags += [Flag(kind=kind, detail=detail) for kind, detail in restored["findings"]]
+    notebook = restored["notebook"]
 
     with scratch.folder() as place:
         ran = execute(
@@ -163,7 +163,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
     )
 
 
-def _restored(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
+def _restore(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
     """Read a student's notebook, in a process of its own.
 
     Returns:
@@ -239,9 +239,11 @@ def _judge(
             if outcome.stopped
             else "ended before it was done"
         )
-        said = outcome.stderr[-1_500:].strip()
-        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {said}"))
-    missing = _nothing(assignment.name, checks, "The judge did not get to this check.", "error")
+        stderr = outcome.stderr[-1_500:].strip()
+        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {stderr}"))
+    missing = _empty_verdict(
+        assignment.name, checks, "The judge did not get to this check.", "error"
+    )
     return Verdict(
         assignment=assignment.name,
         checks=tuple(results.get(result.id, result) for result in missing.checks),
@@ -267,7 +269,7 @@ def _without_libraries(repository: Path) -> list[Flag]:
     return flags
 
 
-def _nothing(
+def _empty_verdict(
     assignment: str, checks: Mapping[str, Check], why: str, status: str = "not attempted"
 ) -> Verdict:
     """A verdict that gives no points, with the same reason for each check."""
@@ -288,7 +290,7 @@ def _nothing(
     )
 
 
-def _released(assignment: str) -> Assignment:
+def _require_release(assignment: str) -> Assignment:
     """The assignment of this name; raises an error if its notebook for students is not built."""
     meant = assignments.named(assignment)
     if not meant.release.is_file():

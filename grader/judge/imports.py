@@ -88,7 +88,7 @@ class Course:
         self.files.add(file)
         if above := module.rpartition(".")[0]:
             yield above, _ITSELF  # Python runs it first
-        tree = self._parsed(file)
+        tree = self._parse(file)
         package = module if file.name == "__init__.py" else above
         if name:
             yield from _sources(tree, package, name) if _only_passes_on(tree) else [(module, "")]
@@ -103,7 +103,7 @@ class Course:
                 if beside.suffix == ".py":
                     yield f"{package}.{beside.stem}", ""
 
-    def _parsed(self, file: Path) -> ast.Module:
+    def _parse(self, file: Path) -> ast.Module:
         """The syntax tree of a file, which is read once."""
         if file not in self._read:
             self._read[file] = ast.parse(file.read_bytes(), str(file))
@@ -111,7 +111,7 @@ class Course:
 
     def _imports(self, tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
         """What a program's import statements name, wherever in it they stand."""
-        for node in _executed(tree):
+        for node in _runtime_nodes(tree):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, "") for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -125,7 +125,7 @@ class Course:
                         yield base, alias.name if alias.name != "*" and self.file(base) else ""
 
 
-def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those that only type checkers read."""
     waiting = [tree]
     while waiting:

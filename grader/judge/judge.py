@@ -213,7 +213,7 @@ class SandboxedServer:
         raise ServerLost
 
     def is_heavy(self) -> bool:
-        """Whether its models hold so much memory that others may get none."""
+        """Whether its models hold so large a share of the memory that others may get none."""
         return self._running.memory() > HEAVY * SERVER.memory_bytes
 
     def log(self) -> str:
@@ -363,7 +363,7 @@ class _Judged:
 
     def lines(self) -> Iterator[Line]:
         """The lines of the judge's output about the check."""
-        yield Line(kind="check", check=self.result, me=own.given(self.values or {}))
+        yield Line(kind="check", check=self.result, me=own.find_id(self.values or {}))
         yield from (Line(kind="flag", flag=flag) for flag in self.flags)
 
 
@@ -420,7 +420,7 @@ def _with_variants(
 def _confirm(judged: _Judged, server: ServerOnDemand) -> None:
     """Take a check's points if the server ended while it ran."""
     if not server.close_if_lost():
-        judged.result = _lost(judged.result)
+        judged.result = _lost_result(judged.result)
         detail = f"It ended during {judged.result.id}."
         judged.flags = [*judged.flags, Flag(kind="server ended", detail=detail)]
 
@@ -450,7 +450,7 @@ def _too_slow(check: Check) -> CheckResult:
     )
 
 
-def _lost(result: CheckResult) -> CheckResult:
+def _lost_result(result: CheckResult) -> CheckResult:
     """The result of a check during which the server ended."""
     return result.model_copy(
         update={

@@ -142,7 +142,7 @@ def execute(
         isolation=isolation,
         fork_server=fork_server,
     )
-    findings = [Finding("archive", wrong) for wrong in _unpacked(outcome, to, limits)]
+    findings = [Finding("archive", wrong) for wrong in _unpack(outcome, to, limits)]
     if outcome.stopped:
         findings.insert(0, Finding("stopped", _stop_sentence(outcome, limits)))
     elif outcome.code != 0:
@@ -170,7 +170,7 @@ def execute(
     )
 
 
-def _unpacked(outcome: sandbox.Outcome, to: Path, limits: sandbox.Limits) -> list[str]:
+def _unpack(outcome: sandbox.Outcome, to: Path, limits: sandbox.Limits) -> list[str]:
     wrong = unpack(outcome.stdout, to, most_bytes=limits.output_bytes)
     return [] if outcome.stopped and not outcome.stdout else wrong
 
@@ -220,14 +220,14 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
             cell["outputs"], cell["execution_count"] = [], None
     load_nbformat()
     try:
-        told = limited.call(
+        answer = limited.call(
             lambda: _outputs(shown, file), cpu_s=NOTEBOOK_CPU_S, memory_bytes=NOTEBOOK_BYTES
         )
     except limited.NoResult as reason:
         return shown, f"There are no readable outputs: the notebook {reason}."
-    if "complaint" in told:
-        return shown, told["complaint"]
-    for cell, (outputs, count) in zip(_code(shown), told["cells"], strict=True):
+    if "complaint" in answer:
+        return shown, answer["complaint"]
+    for cell, (outputs, count) in zip(_code(shown), answer["cells"], strict=True):
         cell["outputs"], cell["execution_count"] = outputs, count
     return shown, ""
 

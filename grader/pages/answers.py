@@ -40,10 +40,10 @@ def answers(assignment: Assignment, graded: Graded, mark: Mark) -> list[Answer]:
     """The written answers of one student, in the assignment's order."""
     if not assignment.written:
         return []
-    released = _written(cells.read(assignment.release))
+    released = _written_texts(cells.read(assignment.release))
     rubrics = rubric.rubrics(assignment)
     try:
-        handed_in = _written(bounded_json.loads(graded.notebook.encode()))
+        handed_in = _written_texts(bounded_json.loads(graded.notebook.encode()))
     except (ValueError, KeyError, TypeError, AttributeError):
         handed_in = {}
     found = []
@@ -63,7 +63,7 @@ def answers(assignment: Assignment, graded: Graded, mark: Mark) -> list[Answer]:
     return found
 
 
-def _written(notebook: dict[str, Any]) -> dict[str, str]:
+def _written_texts(notebook: dict[str, Any]) -> dict[str, str]:
     """The text of each written answer in a notebook, by id."""
     found = {}
     for cell in notebook["cells"]:

@@ -26,7 +26,7 @@ from .page import marks, most_points, render, save, title
 #: The statuses that the class's table of checks always shows.
 _ALWAYS = ("passed", "partial", "failed", "not attempted")
 #: The statuses whose rationales are put into groups.
-_TOLD = ("failed", "partial", "stopped", "unreadable", "error")
+_WITH_REASON = ("failed", "partial", "stopped", "unreadable", "error")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")
 
 
@@ -91,7 +91,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         same_data=_same_data(results),
         default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
-        not_graded=intake.reported(classroom),
+        not_graded=intake.read_reports(classroom),
         similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
@@ -172,13 +172,15 @@ def _groups(results: dict[str, _Results]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for student, of in results.items():
         for id, result in of.items():
-            if result.status not in _TOLD or not result.rationale:
+            if result.status not in _WITH_REASON or not result.rationale:
                 continue
             of_cause = result.status in ("stopped", "unreadable", "error")
-            said = result.found or result.rationale  # of a hidden variant, more than students read
+            message = (
+                result.found or result.rationale
+            )  # of a hidden variant, more than students read
             group = found.setdefault(
-                ("" if of_cause else id, without_figures(said)),
-                {"checks": [], "example": _html(said[:400]), "students": []},
+                ("" if of_cause else id, without_figures(message)),
+                {"checks": [], "example": _html(message[:400]), "students": []},
             )
             for value, values in ((id, group["checks"]), (student, group["students"])):
                 if value not in values:

@@ -22,27 +22,27 @@ def sentence(standing: Standing | None, zone: datetime.tzinfo, penalty: float) -
     """
     if standing is None:
         return ""
-    said = f"Due {_time(standing.due, zone)} ({zone})"
+    text = f"Due {_time(standing.due, zone)} ({zone})"
     if standing.extension:
-        said += f", with your extension of {_days(standing.extension / _DAY)}"
-    said += "."
+        text += f", with your extension of {_days(standing.extension / _DAY)}"
+    text += "."
     if standing.submitted is None:
-        return said
-    said += f" Handed in {_time(standing.submitted, zone)}"
-    said += f": {_days(standing.days)} late." if standing.days else "."
+        return text
+    text += f" Handed in {_time(standing.submitted, zone)}"
+    text += f": {_days(standing.days)} late." if standing.days else "."
     if penalty:
-        said += f" That costs {round(penalty, 2):g} points."
-    return said
+        text += f" That costs {round(penalty, 2):g} points."
+    return text
 
 
 def short(standing: Standing | None, penalty: float) -> str:
     """The same for a cell of the class report, such as `2 days, -10` or `+2 days`."""
     if standing is None:
         return ""
-    said = [f"+{_days(standing.extension / _DAY)}"] if standing.extension else []
+    parts = [f"+{_days(standing.extension / _DAY)}"] if standing.extension else []
     if standing.days:
-        said.append(f"{_days(standing.days)} late" + (f", -{round(penalty, 2):g}" * bool(penalty)))
-    return "; ".join(said)
+        parts.append(f"{_days(standing.days)} late" + (f", -{round(penalty, 2):g}" * bool(penalty)))
+    return "; ".join(parts)
 
 
 def _days(days: float) -> str:

@@ -90,7 +90,7 @@ def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark, late: s
             # The lines after the first one are often a traceback through a library.
             {"cell": e.cell, "name": e.name, "message": e.message.partition("\n")[0][:300]}
             for e in graded.errors
-            if e.cell not in explained.told
+            if e.cell not in explained.reported
         ],
         log=_errors(graded.log) if wrong else "",
     )

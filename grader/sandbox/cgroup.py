@@ -141,7 +141,7 @@ class Group:
         """Remove the group. Its processes must have been ended; the kernel may need a moment."""
         for folder in set(self.folders.values()):
             for _ in range(200):
-                if _removed(folder):
+                if _remove(folder):
                     break
                 time.sleep(0.01)
 
@@ -176,14 +176,14 @@ def make(processes: int, memory_bytes: int, *, nesting: bool = False) -> Group |
             if parents.unified and nesting and not made:
                 _prepare(folder)
         except OSError:  # this account may not, or the kernel lacks the controller
-            _removed(folder)
+            _remove(folder)
             if parents.unified:
                 return None
         else:
             made[controller] = folder
     if made.keys() <= {_SHARING}:  # nothing is limited: the supervisor has to count
         for folder in made.values():
-            _removed(folder)
+            _remove(folder)
         return None
     return Group(made, unified=parents.unified, nesting=nesting)
 
@@ -227,7 +227,7 @@ def _parents() -> _Parents | None:
 
 
 _lock = threading.Lock()
-_asked: set[int] = set()  # processes that have asked systemd; a fork must ask for itself
+_moved: set[int] = set()  # processes that have asked systemd; a fork must ask for itself
 
 
 def _own_unified() -> Path | None:
@@ -239,10 +239,10 @@ def _own_unified() -> Path | None:
         if folder.name == _LEAF and _limits_below(folder.parent):
             return folder.parent  # this process or its parent has been here before
         if not (folder / "cgroup.type").exists():  # the machine's root group may have processes
-            return folder if _enabled(folder) else None
-        if os.getpid() in _asked:
+            return folder if _enable(folder) else None
+        if os.getpid() in _moved:
             return None
-        _asked.add(os.getpid())
+        _moved.add(os.getpid())
         if not systemd.move_into_scope():
             return None
         folder = _MOUNT / systemd.group().lstrip("/")
@@ -259,11 +259,11 @@ def _prepare(folder: Path) -> None:
     leaf.mkdir()
     for pid in (folder / "cgroup.procs").read_text().split():
         (leaf / "cgroup.procs").write_text(pid)
-    if not _enabled(folder):
+    if not _enable(folder):
         raise OSError(f"{folder} has no limited groups")
 
 
-def _enabled(folder: Path) -> bool:
+def _enable(folder: Path) -> bool:
     for names in (_LIMITING, (_SHARING,)):  # a line that names one that is missing has no effect
         with contextlib.suppress(OSError):
             wanted = " ".join(f"+{name}" for name in names)
@@ -293,7 +293,7 @@ def _number(file: Path, *fields: str) -> int:
     return 0
 
 
-def _removed(folder: Path) -> bool:
+def _remove(folder: Path) -> bool:
     """Remove a group and those below it. False if the kernel has not yet let go of a process."""
     try:
         for base, names, _ in os.walk(folder, topdown=False):
@@ -312,4 +312,4 @@ def _remove_left_over(parent: Path) -> None:
     for left in parent.glob(f"{_PREFIX}*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
         if not Path("/proc", owner).exists():
-            _removed(left)
+            _remove(left)

@@ -90,10 +90,10 @@ class _ForkServer:
     def run(self) -> Sequence[str]:
         """Answer requests while there are any; in each copy, return its command."""
         while True:
-            come = self._poll.poll(self._idle_ms)
-            if not come and not self._copies:
+            ready = self._poll.poll(self._idle_ms)
+            if not ready and not self._copies:
                 os._exit(0)
-            for descriptor, _ in come:
+            for descriptor, _ in ready:
                 if descriptor in self._copies:
                     self._tell_end(descriptor)
                 elif (words := self._take()) is not None:
@@ -127,16 +127,16 @@ class _ForkServer:
             reply.close()
         return None
 
-    def _become(self, order: Order, standard: list[int], member: int, told: int) -> Sequence[str]:
+    def _become(self, order: Order, standard: list[int], member: int, pipe: int) -> Sequence[str]:
         """In a new process: fork the copy in the sandbox; in the copy, return its command."""
         try:
             inside = enter(order.sandbox, member)
             if inside is not None:
-                os.write(told, pickle.dumps(Begun(pid=inside)))
+                os.write(pipe, pickle.dumps(Begun(pid=inside)))
                 os._exit(0)
         except BaseException as error:  # nothing may run outside, or with more rights
             where = traceback.extract_tb(error.__traceback__)[-1]
-            os.write(told, pickle.dumps(Begun(error=f"{error} (join.py, line {where.lineno})")))
+            os.write(pipe, pickle.dumps(Begun(error=f"{error} (join.py, line {where.lineno})")))
             os._exit(1)
         for number, descriptor in enumerate(standard):
             os.dup2(descriptor, number)
@@ -161,13 +161,13 @@ class _ForkServer:
         reply.close()
 
 
-def _last(told: int) -> Begun:
+def _last(pipe: int) -> Begun:
     """The last message of the new processes, once all have closed the pipe: an error, if any."""
     begun = Begun(error="The process ended before it had entered the sandbox.")
-    with os.fdopen(told, "rb") as file:
-        said = io.BytesIO(file.read())
-    while said.tell() < len(said.getbuffer()):
-        begun = pickle.load(said)
+    with os.fdopen(pipe, "rb") as file:
+        messages = io.BytesIO(file.read())
+    while messages.tell() < len(messages.getbuffer()):
+        begun = pickle.load(messages)
     return begun
 
 

@@ -58,7 +58,7 @@ class Forked(Sandboxed):
                 os.close(status_read)
                 os.close(ready_write)
             if not ready.read(1):
-                raise self._refused()
+                raise self._refusal()
             self._fork(command, fork_server, [stdin.fileno(), output, errors, status_write])
 
     def _fork(self, command: Command, fork_server: ForkServer, descriptors: list[int]) -> None:

@@ -63,7 +63,7 @@ def call(
     Example::
 
         count = lambda: {"cells": len(cells.read(path)["cells"])}
-        told = limited.call(count, cpu_s=3, memory_bytes=256 << 20)
+        answer = limited.call(count, cpu_s=3, memory_bytes=256 << 20)
 
     Args:
         function: called without arguments. Its result is a dict whose values are JSON, or arrays of
@@ -86,15 +86,15 @@ def call(
     os.close(write)  # so that the end of the process ends the pipe
     status = 0
     try:
-        data = _received(read, until)
+        data = _receive(read, until)
     finally:
         os.close(read)
         # When the answer is there, the process gets a moment to end by itself, or by SIGXCPU.
-        status = _ended(process, min(until, time.monotonic() + 1))
+        status = _wait_for_end(process, min(until, time.monotonic() + 1))
     if data is None:
         raise NoResult(f"takes more than {wall_s:g} s")
     try:
-        result, kind = _unpacked(data)
+        result, kind = _unpack(data)
     except (ValueError, KeyError, TypeError, OverflowError, struct.error):
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
             raise NoResult(f"takes more than {cpu_s} s of processor time") from None
@@ -106,7 +106,7 @@ def call(
     return result
 
 
-def _received(pipe: int, until: float) -> bytes | None:
+def _receive(pipe: int, until: float) -> bytes | None:
     """All that the process writes; None where it has not closed the pipe in time."""
     data = bytearray()
     waiting = select.poll()  # select.select fails in a process with many open files
@@ -119,7 +119,7 @@ def _received(pipe: int, until: float) -> bytes | None:
     return None
 
 
-def _ended(process: int, until: float) -> int:
+def _wait_for_end(process: int, until: float) -> int:
     """Wait until the process has ended, at the latest end it then; returns its status."""
     end = os.pidfd_open(process)
     try:
@@ -134,25 +134,25 @@ def _ended(process: int, until: float) -> int:
     return status
 
 
-def _packed(answer: dict[str, Any]) -> bytes:
+def _pack(answer: dict[str, Any]) -> bytes:
     """An answer as bytes: the JSON's length, the JSON, and the arrays in its order."""
     result = answer.get("result", {})
     arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
-    told = {
+    header = {
         **answer,
         "arrays": {name: [array.dtype.str, array.shape] for name, array in arrays.items()},
     }
     if "result" in answer:
-        told["result"] = {name: value for name, value in result.items() if name not in arrays}
+        header["result"] = {name: value for name, value in result.items() if name not in arrays}
     try:
-        text = json.dumps(told, ensure_ascii=False).encode()
+        text = json.dumps(header, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half a character; as an escape it can be sent
-        text = json.dumps(told).encode()
+        text = json.dumps(header).encode()
     content = b"".join(array.tobytes() for array in arrays.values())
     return _LENGTH.pack(len(text)) + text + content
 
 
-def _unpacked(data: bytes) -> tuple[dict[str, Any], str]:
+def _unpack(data: bytes) -> tuple[dict[str, Any], str]:
     """The result in an answer; or, with an empty one, the kind of the exception.
 
     Raises:
@@ -160,13 +160,13 @@ def _unpacked(data: bytes) -> tuple[dict[str, Any], str]:
     """
     (length,) = _LENGTH.unpack_from(data)
     place = _LENGTH.size + length
-    told = bounded_json.loads(data[_LENGTH.size : place])
-    if "result" not in told:
-        if told["kind"] not in _KNOWN:
+    header = bounded_json.loads(data[_LENGTH.size : place])
+    if "result" not in header:
+        if header["kind"] not in _KNOWN:
             raise ValueError("no exception")
-        return {}, str(told["kind"])
-    result: dict[str, Any] = dict(told["result"])
-    for name, (kind, shape) in told["arrays"].items():
+        return {}, str(header["kind"])
+    result: dict[str, Any] = dict(header["result"])
+    for name, (kind, shape) in header["arrays"].items():
         dtype = np.dtype(str(kind))
         if dtype.kind not in _KINDS or dtype.hasobject or min([*shape, 0]) < 0:
             raise ValueError("no array of numbers")
@@ -204,7 +204,7 @@ def _answer(
         answer = {"kind": "MemoryError"}
     except BaseException as error:  # a panic of Rust's is no Exception
         answer = {"kind": _kind(error)}
-    view = memoryview(_packed(answer))
+    view = memoryview(_pack(answer))
     while view:
         view = view[os.write(pipe, view) :]
 

@@ -82,11 +82,11 @@ def _modules(place: Path) -> Iterator[Path]:
         other = (folder.name.split("__")[0], "mutants", "attacks")
         for path in sorted(folder.glob("*.py")):
             if path.stem not in other:
-                yield from filter(Path.is_file, (path, _compiled(path)))
+                yield from filter(Path.is_file, (path, _compile_module(path)))
 
 
 @functools.cache
-def _compiled(path: Path) -> Path:
+def _compile_module(path: Path) -> Path:
     """The compiled file of a module, which is made where it may be: a sandbox cannot write it."""
     compileall.compile_file(path, quiet=2)
     return Path(importlib.util.cache_from_source(path))

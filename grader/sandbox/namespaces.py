@@ -54,7 +54,7 @@ def arguments(command: Command, bwrap: Path, *, has_own_user: bool = False) -> l
         *_system(),
         *_devices_and_processes(command),
         *_writable(command),
-        *_given(command),
+        *_bound_paths(command),
         *(word for pair in command.variables.items() for word in ("--setenv", *pair)),
         *("--chdir", command.cwd),
     ]
@@ -122,7 +122,7 @@ def folder(place: str, *, writable: bool = False) -> list[str]:
     return ["--perms", "0777" if writable else "0755", "--dir", place]
 
 
-def _given(command: Command) -> list[str]:
+def _bound_paths(command: Command) -> list[str]:
     """The files and folders that the caller binds, read-only, and their parent folders in /tmp."""
     home = command.variables.get("WORKBOOK_HOME", "")
     kept = _below_tmp(command.read_only, home)

@@ -148,16 +148,16 @@ class Sandboxed:
         Raises:
             WorkbookError: bubblewrap ended before it had made a sandbox.
         """
-        told = self._status.readline()
-        if not told:
-            raise self._refused()
-        root = int(json.loads(told)["child-pid"])
+        line = self._status.readline()
+        if not line:
+            raise self._refusal()
+        root = int(json.loads(line)["child-pid"])
         try:
             self._pidfd = os.pidfd_open(root)
             if self._group is not None:
                 self._group.add(root)
         except ProcessLookupError:  # it could not mount something, and has ended already
-            raise self._refused() from None
+            raise self._refusal() from None
         return root
 
     def _give_to(self, user: int) -> None:
@@ -172,14 +172,14 @@ class Sandboxed:
             own_user.map_users(self.root, user)
         except OSError as error:  # root of a container may lack the right, or bubblewrap has ended
             self.kill()
-            raise self._refused(f"The sandbox got no user of its own: {error}.") from None
+            raise self._refusal(f"The sandbox got no user of its own: {error}.") from None
 
-    def _refused(self, why: str = "") -> WorkbookError:
+    def _refusal(self, why: str = "") -> WorkbookError:
         """The error with bubblewrap's own message, and what to do about it."""
         self._close_held()
-        _, said = self.process.communicate()
+        _, stderr = self.process.communicate()
         self.release()
-        return bubblewrap.refused(said.decode(errors="replace").strip() or why)
+        return bubblewrap.refused(stderr.decode(errors="replace").strip() or why)
 
     def processes(self) -> list[Process]:
         if self._group is not None:  # else the process table has to be searched

@@ -53,7 +53,7 @@ def protection() -> Protection:
             raise bubblewrap.refused(outcome.stderr.strip())
     except WorkbookError as error:
         return Protection(False, False, has_group, "no sandbox", error)
-    if (refusal := _nested()) is not None:
+    if (refusal := _nesting_fault()) is not None:
         return Protection(True, False, has_group, "a sandbox, but none within it", refusal)
     if has_group:
         level = "full: nested sandboxes; the kernel limits memory"
@@ -62,7 +62,7 @@ def protection() -> Protection:
     return Protection(True, True, has_group, level, None)
 
 
-def _nested() -> WorkbookError | None:
+def _nesting_fault() -> WorkbookError | None:
     """Why a sandbox within a sandbox does not work; None where it does."""
     found = bubblewrap.find()
     if found is None:

@@ -31,13 +31,13 @@ class Unsandboxed:
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={name: self._moved(value) for name, value in command.variables.items()},
-            cwd=self._moved(command.cwd),
+            env={name: self._move(value) for name, value in command.variables.items()},
+            cwd=self._move(command.cwd),
             start_new_session=True,
         )
         self.root = self.process.pid
 
-    def _moved(self, value: str) -> str:
+    def _move(self, value: str) -> str:
         """The path with `/tmp` at its beginning replaced by the private folder."""
         return re.sub(r"^/tmp(?=/|$)", lambda _: self._folder, value)
 

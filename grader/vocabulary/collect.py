@@ -54,7 +54,7 @@ def noted() -> Iterator[list[str]]:
 def fault(what: str, *, heading: str = "", help: str = "", credit: float = 0.0) -> None:
     """Note a fault within a block of `all_of`; elsewhere raise it as a `Failure` at once.
 
-    So a word that calls this must be able to go on afterwards.
+    So a function that calls this must be able to go on afterwards.
 
     Args:
         what: the fault, a sentence.
@@ -78,12 +78,12 @@ def fault(what: str, *, heading: str = "", help: str = "", credit: float = 0.0) 
 def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
     """Run every line of the block, and fail at its end with all faults in one message.
 
-    Words about a config (`tensors`, `batch_size`, `parameter`, `setting`) take part. Any other
+    Requirements on a config (`tensors`, `batch_size`, `parameter`, `setting`) take part. Any other
     `Failure` in the block ends it at once.
 
     Example::
 
-        with require.all_of(partial=0.5, help="Mend models/forest/config.pbtxt, and deploy again."):
+        with require.all_of(partial=0.5, help="Correct config.pbtxt, and deploy again."):
             require.tensors(config, inputs={"input__0": ("FP32", [30])})
             require.batch_size(config, 114, because="the 114 test rows are one request")
 

@@ -13,7 +13,7 @@ notebook passes to `check(...)`::
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
 If the work is right, the function returns. If it is wrong, the function raises `Failure`, itself or
-by one of the words in require.py. If there is no work to look at yet, it raises `NotAttempted`. The
+through a function of require.py. If there is no work to look at yet, it raises `NotAttempted`. The
 same function runs in two places: in the notebook, where the student reads the result (notebook.py),
 and in the judge, which gives the marks.
 
@@ -163,8 +163,8 @@ def define(
     return mark
 
 
-def hidden(id: str, *, help: str = "") -> Callable[[Function], Function]:
-    """Make a function a hidden variant of the check with this id.
+def hidden(*ids: str, help: str = "") -> Callable[[Function], Function]:
+    """Make a function a hidden variant of the checks with these ids.
 
     Example::
 
@@ -178,15 +178,16 @@ def hidden(id: str, *, help: str = "") -> Callable[[Function], Function]:
 
     If it fails, the student reads the first paragraph of its docstring, and `help`. If the
     `Failure` has a text `safe`, the student reads that in place of the docstring, and nothing else
-    of the `Failure`. Instructors read all of it. A `Failure` must not contain an expected value.
+    of the `Failure`. Instructors read all of it; a `Failure` without a help gets this one. It must
+    not contain an expected value.
 
     Args:
-        id: the check's.
+        ids: those of the checks.
         help: what to look at if it fails. It must be a literal text, like all that students read.
     """
 
     def mark(function: Function) -> Function:
-        function.__variant_of__ = id  # type: ignore[attr-defined]
+        function.__variant_of__ = ids  # type: ignore[attr-defined]
         function.__help__ = help  # type: ignore[attr-defined]
         return function
 
@@ -225,13 +226,15 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
                 raise WorkbookError(
                     f"{check.id} needs {need}, which is not defined before it.",
                     where=_place(assignment, "checks"),
-                    todo=f"Mend the name in needs=, or define {need} above {check.id}.",
+                    todo=f"Correct the name in needs=, or define {need} above {check.id}.",
                 )
     if not variants:
         return checks
     module = _module(assignment, "hidden")
-    for value in _functions(module, "__variant_of__"):
-        id = value.__variant_of__
+    variants_of = [
+        (id, one) for one in _functions(module, "__variant_of__") for id in one.__variant_of__
+    ]
+    for id, value in variants_of:
         if not _belongs(id, value, assignment, module):
             continue
         where = _place(assignment, "hidden")
@@ -239,7 +242,7 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
             raise WorkbookError(
                 f"{value.__name__} is a hidden variant of no check: {id}.",
                 where=where,
-                todo=f"Mend the name in @hidden(…). The checks are {', '.join(checks)}.",
+                todo=f"Correct the name in @hidden(…). The checks are {', '.join(checks)}.",
             )
         public = checks[id]
         if unknown := [name for name in _parameters(value) if name not in public.parameters]:
@@ -413,9 +416,10 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
     if isinstance(error, Failure):
         # A student's model can choose the credit. In twentieths, a credit carries little.
         credit = math.floor(20 * error.credit + 1e-9) / 20
-        said = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
-        found = f"{error.rationale} → {error.help}" if error.help else error.rationale
-        result = _result(check, _status(credit), credit, said, help)
+        text = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
+        todo = error.help or help
+        found = f"{error.rationale} → {todo}" if todo else error.rationale
+        result = _result(check, _status(credit), credit, text, help)
     elif isinstance(error, WorkbookError | NotAttempted):
         result, found = _result(check, "failed", 0, demands, help), str(error)
     else:
@@ -443,9 +447,9 @@ def _call(
     raised: Exception | None = None
     with noted() as notes, one_thread.multiplied():
         try:
-            asked = time.monotonic()
+            before = time.monotonic()
             probe = server()
-            began += time.monotonic() - asked  # the judge's first check waits for its server
+            began += time.monotonic() - before  # the judge's first check waits for its server
             function(probe, **{name: (values or {})[name] for name in _parameters(function)})
         except Exception as error:  # any: a check that has a mistake must not end the judge
             raised = error

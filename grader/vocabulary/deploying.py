@@ -84,8 +84,8 @@ def deploy(folder: Path | str) -> Deployment:
             what, todo = error.what.removeprefix(f"{error.model} did not load. "), _EITHER
         elif error.rule == "missing-file":
             what, todo = _no_file(error, Path(folder))
-        elif error.rule == "python-exception" and (said := _NO_FOLDER.search(error.message)):
-            what, todo = _no_checkpoint(error, Path(folder), said)
+        elif error.rule == "python-exception" and (found := _NO_FOLDER.search(error.message)):
+            what, todo = _no_checkpoint(error, Path(folder), found)
         else:
             raise
         raise WorkbookError(
@@ -119,18 +119,18 @@ def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
     )
 
 
-def _no_checkpoint(error: LoadError, folder: Path, said: re.Match[str]) -> tuple[str, str]:
+def _no_checkpoint(error: LoadError, folder: Path, found: re.Match[str]) -> tuple[str, str]:
     """What is wrong and what to do, where model.py loads a checkpoint from no folder.
 
     Args:
         error: the server's refusal.
         folder: the folder that was deployed.
-        said: what the library says, as `_NO_FOLDER` found it.
+        found: what the library says, as `_NO_FOLDER` found it.
     """
-    which = f"The folder {said['path']!r}" if said["path"] else "The folder"
+    which = f"The folder {found['path']!r}" if found["path"] else "The folder"
     what = (
         f"{which} does not exist where model.py looks for it. So from_pretrained takes the path "
-        f"for a name on Hugging Face's hub, and says: {said['rule'] or said['hub']}."
+        f"for a name on Hugging Face's hub, and says: {found['rule'] or found['hub']}."
     )
     version = folder / Evidence(error.model, folder, error.message).version
     inside = sorted(version.glob("[!._]*")) if version.is_dir() else []

@@ -19,10 +19,10 @@ def explain() -> None:
     """
     shell = IPython.get_ipython()
     if shell is not None:
-        shell.set_custom_exc((NameError,), _shown)
+        shell.set_custom_exc((NameError,), _show)
 
 
-def _shown(
+def _show(
     shell: Any,
     kind: type[NameError],
     error: NameError,
@@ -37,6 +37,6 @@ def _shown(
         return
     lines = [
         f"✗ `{error.name}` is not there yet, so the check has nothing to look at.",
-        "  to do: Run the cell that makes it. If that cell ended with an error, mend that first.",
+        "  to do: Run the cell that makes it. If that cell ended with an error, correct it first.",
     ]
     shell._showtraceback(kind, error, lines)  # what showtraceback does with the lines of its own

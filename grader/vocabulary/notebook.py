@@ -61,7 +61,7 @@ def check(id: str, /, **values: Any) -> Panel:
     found = _find(id)
     values = {n: None if value is ... else value for n, value in values.items()}
     with contextlib.suppress(RecursionError):  # a list that holds itself: `reported` refuses it
-        values = {n: _detached(n, value) for n, value in values.items()}
+        values = {n: _detach(n, value) for n, value in values.items()}
     # nbgrader gives a cell that writes to stderr no points. A framework's warning must not do that.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def hint(id: str, /) -> Hint:
     return Hint(id, found.hints[:step], len(found.hints), found.read)
 
 
-def _detached(name: str, value: Any) -> Any:
+def _detach(name: str, value: Any) -> Any:
     """A value with torch tensors as arrays, as the judge gets them: also those with a gradient.
 
     They may stand in lists, tuples and dicts, and in lists of these. What holds no tensor stays as
@@ -111,10 +111,10 @@ def _detached(name: str, value: Any) -> Any:
     if reported.is_tensor(value):
         return reported.array_of(name, value)
     if isinstance(value, dict):
-        table = {key: _detached(name, item) for key, item in value.items()}
+        table = {key: _detach(name, item) for key, item in value.items()}
         return table if any(table[key] is not value[key] for key in value) else value
     if isinstance(value, list | tuple):
-        items = [_detached(name, item) for item in value]
+        items = [_detach(name, item) for item in value]
         is_same = all(item is was for item, was in zip(items, value, strict=True))
         return value if is_same else items
     return value
@@ -143,7 +143,7 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     """
     if not found.server:
         with Server() as nobody:
-            return _evaluated(found, Probe(nobody), values), ""
+            return _evaluate(found, Probe(nobody), values), ""
     try:
         server = connect()
         server.metadata()  # the checkout's own server is found also where it does not answer
@@ -153,8 +153,8 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
         return _no_credit(found, "failed", *elsewhere), ""
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
-        result = _evaluated(found, probe, values)
-        notes = (_edited(value, server.repository) for value in values.values())
+        result = _evaluate(found, probe, values)
+        notes = (_explain_edit(value, server.repository) for value in values.values())
         edited = next(filter(None, notes), "")
     if result.status == "waits" or not edited:
         return result, ""
@@ -171,7 +171,7 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     ), ""
 
 
-def _evaluated(found: Check, probe: Probe, values: dict[str, Any]) -> CheckResult:
+def _evaluate(found: Check, probe: Probe, values: dict[str, Any]) -> CheckResult:
     """The result of a check; where it waits for another one, with what to do."""
     result = evaluate(found, lambda: probe, values, _earned)
     if result.status != "waits":
@@ -210,7 +210,7 @@ def _models() -> list[str]:
     )
 
 
-def _edited(model: Any, repository: Path) -> str:
+def _explain_edit(model: Any, repository: Path) -> str:
     """A sentence where a file of `models/<model>` is not what is deployed, else "".
 
     This happens when a file was changed or deleted after the deploy, and when the last deploy

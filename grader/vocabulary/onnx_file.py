@@ -58,7 +58,7 @@ def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
     data, where = content(server, model, help=help), f"{model}/1/{_NAME}"
     import onnx  # noqa: F401  # before the fork
 
-    found = untrusted.read(where, lambda: _held(data, where, help), help=help)
+    found = untrusted.read(where, lambda: _read_tensors(data, where, help), help=help)
     return [
         Numbers(kind, found[str(place)].astype(np.float64), name)
         for place, (kind, name) in enumerate(found["tensors"])
@@ -155,7 +155,7 @@ def _tensors(message: Any, holder: str = "") -> Iterator[tuple[str, Any]]:
                 yield from _tensors(part, holder)
 
 
-def _held(data: bytes, where: str, help: str) -> dict[str, Any]:
+def _read_tensors(data: bytes, where: str, help: str) -> dict[str, Any]:
     """Type and name of each tensor in a file, and by its place its numbers."""
     held = [_read(name, tensor, where) for name, tensor in _tensors(graph(data, where, help))]
     return {

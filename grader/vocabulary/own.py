@@ -66,7 +66,7 @@ def generator(me: Any, purpose: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
-def given(values: Mapping[str, Any]) -> str:
+def find_id(values: Mapping[str, Any]) -> str:
     """The id among the values that the notebook handed to a check; "" if there is none."""
     try:
         return name(values[PARAMETER])
@@ -74,11 +74,11 @@ def given(values: Mapping[str, Any]) -> str:
         return ""
 
 
-def others(ids: Iterable[str], student: str) -> list[str]:
+def other_ids(ids: Iterable[str], student: str) -> list[str]:
     """The ids that are neither the student's nor the one that stands in the notebook at first.
 
     Example::
 
-        own.others(["anna", "self-study"], "berta")     # ["anna"]
+        own.other_ids(["anna", "self-study"], "berta")     # ["anna"]
     """
     return [id for id in ids if id not in (DEFAULT, student.strip().casefold())]

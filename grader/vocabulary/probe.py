@@ -320,7 +320,7 @@ class Probe:
             Failure: the server is lost; or an answer is late, cannot be read, lacks an output, or
                 has another data type than the config states.
         """
-        declared = self._declared(model)
+        declared = self._input_types(model)
         names = list(outputs)
         id, start, end = sequence or (0, False, False)
         answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
@@ -347,7 +347,7 @@ class Probe:
             else:
                 found[number] = self._refusal(model, error, timeout)
         if any(isinstance(outcome, Refusal) for outcome in found.values()):
-            self.require(model)  # a model that has gone is said to have gone
+            self.require(model)  # where the model has gone, say this
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
@@ -398,7 +398,7 @@ class Probe:
             model,
             requests,
             outputs=outputs,
-            declared=self._declared(model),
+            declared=self._input_types(model),
             leave_after=leave_after,
             timeout=timeout,
         )
@@ -406,7 +406,7 @@ class Probe:
             self.require(model)  # as in `outcomes`
         return found
 
-    def _declared(self, model: str) -> dict[str, str]:
+    def _input_types(self, model: str) -> dict[str, str]:
         return {
             str(output.get("name")): str(output.get("data_type", ""))
             for output in self._config(model).get("output", ())
@@ -439,7 +439,7 @@ class Probe:
     def _late(self, model: str, timeout: float) -> Failure:
         return Failure(
             f"{model} did not answer within {timeout:.0f} s.",
-            help="Call it yourself with one row: does it answer? Its log may tell more.",
+            help="Call it yourself with one row: does it answer? The server's log may say more.",
         )
 
     def close(self) -> None:

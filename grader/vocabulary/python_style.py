@@ -84,12 +84,12 @@ def _ruff(source: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def reached(tree: ast.AST, start: str) -> set[str]:
+def called_names(tree: ast.AST, start: str) -> set[str]:
     """The names of all functions and methods that a function calls, directly or through others.
 
     Example::
 
-        reached(ast.parse(source), "execute")       # {"decode", "predict", "softmax", …}
+        called_names(ast.parse(source), "execute")       # {"decode", "predict", "softmax", …}
 
     Args:
         tree: a module's syntax tree.

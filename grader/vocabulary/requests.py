@@ -49,7 +49,7 @@ class Refusal:
         parts = [failed]
         known = explain(self.message, model=model)
         if not (isinstance(known, RequestError) and known.rule):
-            help = f"Mend the files of {model}, and deploy the folder again."
+            help = f"Correct the files of {model}, and deploy the folder again."
             first = "Read the server's message: it says what does not fit."
             if not self.message.strip():
                 first = "Look at the end of the server's log: `workbook status` says where it is."

@@ -1,4 +1,4 @@
-"""The words that checks are written in. Each one fails with a message for the student.
+"""The functions that checks are made of. Each one fails with a message for the student.
 
     from grader.vocabulary import require, tolerance, values
 
@@ -8,7 +8,7 @@
         config = require.backend(server, model, "fil")
         require.tensors(config, inputs={"input__0": ("FP32", [30])})
 
-| a check is about | words |
+| a check is about | functions |
 |---|---|
 | the config, as the server parsed it | `backend`, `setting`, `tensors`, `batch_size`, `parameter`, `number_parameter`, `versions` |
 | answers of the model | `shape`, `agreement`, `close` |

@@ -1,4 +1,4 @@
-"""Words about answers: of the served model, and those that a student handed over."""
+"""Requirements on answers: of the served model, and those that a student handed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about batching: what the server did is shown by its counts, not by its config or speed."""
+"""Requirements on batching, judged by the server's counts, not by its config or speed."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ def batched(
             f"The check has sent {count} requests of one row, and the server has counted "
             f"{change.requests} requests with {change.inferences} rows in {change.executions} "
             "executions.",
-            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+            help="No other program may send requests to the model meanwhile, nor may the model "
+            "itself.",
         )
     # The last executions may not be counted yet, so a difference of 10 % does not show batching.
     if change.executions > 0.9 * change.requests:
         raise Failure(
-            f"{change.requests} requests at once took {change.executions} executions: hardly one "
-            "was batched with another.",
+            f"{change.requests} requests at once took {change.executions} executions: hardly "
+            "any shared one.",
             help="Is max_batch_size above 1? How long may a request wait for others?",
         )
     close(
@@ -96,23 +97,25 @@ def batch_counts(
     Raises:
         Failure: they show no batching, or cannot be the server's.
     """
-    asked, ran = values.whole("requests", requests), values.whole("executions", executions)
+    counted, ran = values.whole("requests", requests), values.whole("executions", executions)
     largest = _largest(config)
-    counts = f"Your counts: {asked} request{'s' * (asked != 1)}, {ran} execution{'s' * (ran != 1)}."
-    if min(asked, ran) < 0:
+    counts = (
+        f"Your counts: {counted} request{'s' * (counted != 1)}, {ran} execution{'s' * (ran != 1)}."
+    )
+    if min(counted, ran) < 0:
         raise Failure(
             f"{counts} A count below 0 comes from a deploy between the two readings: it makes the "
-            "server count anew.",
+            "server count from zero.",
             help="Deploy first, then read `before`, send, and read again.",
         )
     # A request or two may not be counted yet when a student reads the counts.
-    if not (asked >= 0.85 * sent and 0 < ran < asked):
+    if not (counted >= 0.85 * sent and 0 < ran < counted):
         raise Failure(
-            f"{counts} That proves no batching: the task sends {sent} requests, and they must take "
-            "fewer executions.",
+            f"{counts} They do not show batching: the task sends {sent} requests, and they must "
+            "take fewer executions.",
             help=help,
         )
-    if asked > 10 * sent or ran * largest < asked:
+    if counted > 10 * sent or ran * largest < counted:
         raise Failure(
             f"{counts} They cannot be the server's: the task sends {sent} requests, and a batch of "
             f"{config.get('name')} has at most {largest} rows.",
@@ -123,7 +126,7 @@ def batch_counts(
 def delays(
     delays: Any,
     runs: Any,
-    lonely: Any,
+    latencies: Any,
     *,
     config: Mapping[str, Any],
     sent: int,
@@ -132,17 +135,17 @@ def delays(
 ) -> None:
     """Fail unless a student's measurements of max_queue_delay_microseconds can be the server's.
 
-    A request that comes alone is kept for the whole delay, since no second one fills its batch. So
-    the time that a lonely request takes cannot be shorter than the delay.
+    A request that comes alone waits for the whole delay, since no second one fills its batch. So
+    the time that a single request takes cannot be shorter than the delay.
 
     Example::
 
-        require.delays(delays, runs, lonely, config=config, sent=114, at_least=4, longest=100_000)
+        require.delays(delays, runs, latencies, config=config, sent=114, at_least=4, longest=50_000)
 
     Args:
         delays: the parameter `delays` of the check: the delays tried, in microseconds.
         runs: its parameter `runs`: the executions that `sent` requests at once took, per delay.
-        lonely: its parameter `lonely`: milliseconds of one request that comes alone, per delay.
+        latencies: its parameter `latencies`: the milliseconds of one request alone, per delay.
         config: the model's parsed config; its delay must be one of `delays`.
         sent: how many requests the task sends at once.
         at_least: how many different delays the task asks for.
@@ -155,7 +158,9 @@ def delays(
     waits = values.array("delays", delays, whole=True, help="One number of microseconds per try.")
     size, each = (waits.size,), "one value per delay"
     ran = values.array("runs", runs, size, because=each, whole=True, help="Count executions.")
-    took = values.array("lonely", lonely, size, because=each, help="Milliseconds of one request.")
+    took = values.array(
+        "latencies", latencies, size, because=each, help="Milliseconds of one request."
+    )
     tried, above = len(np.unique(waits)), waits[waits > 0]
     if waits.ndim != 1 or tried < at_least:
         raise Failure(f"`delays` has {tried} different values; the task asks for {at_least}.")
@@ -174,8 +179,8 @@ def delays(
     short = np.flatnonzero(1000 * took < 0.95 * waits)  # the clocks of two processes
     if short.size:
         raise Failure(
-            f"With a delay of {waits[short[0]]:g} µs a lonely request took {took[short[0]]:.3g} "
-            "ms by your list. The server keeps it for the whole delay, so it takes longer.",
+            f"With a delay of {waits[short[0]]:g} µs a single request took {took[short[0]]:.3g} "
+            "ms by your list. The request waits for the whole delay, so it takes longer.",
             help="Are they milliseconds? Was the folder deployed after the config was changed?",
         )
     parsed = int((config.get("dynamic_batching") or {}).get("max_queue_delay_microseconds") or 0)

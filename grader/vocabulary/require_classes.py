@@ -1,4 +1,4 @@
-"""Words about classes: their labels, and the threshold that decides between two."""
+"""Requirements on classes: their labels, and the threshold that decides between two."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def labels(
         raise Failure(
             f"{len(unnamed)} of {len(parts)} answers of {model} have no label. The first of them "
             f"is that to row {unnamed[0]}: {first[:60]!r}.",
-            help=_unlabelled(stated, first),
+            help=_explain_no_label(stated, first),
             safe="Answers of the model have no label.",
         )
     file = stated.get("label_filename") or "the file of labels"
@@ -173,7 +173,7 @@ def labels(
     return [part[2] for part in parts]
 
 
-def _unlabelled(output: Mapping[str, Any], answer: str) -> str:
+def _explain_no_label(output: Mapping[str, Any], answer: str) -> str:
     """What to look at when an answer, `value:index`, has no label."""
     if not (file := output.get("label_filename")):
         return "The config's output names a file of labels: label_filename."

@@ -1,4 +1,4 @@
-"""Words about a model's config, as the server parsed it (`/v2/models/M/config`)."""
+"""Requirements on a model's config, as the server parsed it (`/v2/models/M/config`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def backend(server: Probe, model: str, *names: str) -> dict[str, Any]:
         raise Failure(
             f"{model} is served by {f'the backend {found!r}' if found else 'no known backend'}.",
             help=f"This task is about a model with backend: {named}. Hand over that model's name, "
-            "or mend its config.pbtxt and deploy the folder again.",
+            "or correct its config.pbtxt and deploy the folder again.",
         )
     return config
 
@@ -78,7 +78,7 @@ def tensors(
             config,
             inputs={"input__0": ("FP32", [30])},
             outputs={"output__0": ("FP32", [2])},
-            help="Mend models/forest/config.pbtxt, and deploy the folder again.",
+            help="Correct models/forest/config.pbtxt, and deploy the folder again.",
         )
 
     Args:

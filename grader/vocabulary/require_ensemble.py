@@ -1,4 +1,4 @@
-"""Words about ensembles."""
+"""Requirements on ensembles."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def ensemble_equals_parts(
     """Fail unless an ensemble answers what its parts answer, asked one after the other.
 
     The requests are sent to the ensemble all at once, so that they may share batches on their way.
-    Then this word does by hand what the ensemble does: for each request it asks the models of the
-    ensemble's steps, as a client would who names no version, and passes the tensors on.
+    Then this function does the ensemble's work: for each request it asks the models of the steps,
+    without naming a version, and passes the tensors on.
 
     Example::
 

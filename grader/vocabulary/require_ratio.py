@@ -1,4 +1,4 @@
-"""Words about speed. A speed is a ratio of two models, measured in one run on one machine."""
+"""Requirements on speed. A speed is a ratio of two models, measured in one run on one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about bad input."""
+"""The requirement on bad input: it is refused with an error of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuses(
     help: str = "",
     timeout: float = 20.0,
 ) -> Refusal:
-    """Fail unless bad input is answered with a clear error, and nothing else suffers from it.
+    """Fail unless bad input is answered with a clear error, and other requests are answered.
 
     The bad request is sent between two good ones, at the same time. Each of the good ones must be
     answered, and one more afterwards.

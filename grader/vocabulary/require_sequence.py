@@ -1,4 +1,4 @@
-"""Words about sequences: requests that belong together, with a state that the model keeps."""
+"""Requirements on sequences: requests that belong together, with a state that the model keeps."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def sequence(
     if found := wrong(others, range(len(sequences))):
         raise Failure(
             f"{len(sequences)} sequences at once: the answer to {named(found)} of sequence "
-            f"{found[0] + 1} is wrong. Alone a sequence is answered rightly.",
+            f"{found[0] + 1} is wrong. A sequence that is sent alone gets right answers.",
             help="Each sequence needs a state of its own. Which input says whose request it is?",
         )

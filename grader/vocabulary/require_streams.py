@@ -1,4 +1,4 @@
-"""Words about models that answer with a stream of responses."""
+"""Requirements on models that answer with a stream of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about tables of figures that a student has computed."""
+"""Requirements on tables of figures that a student has computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about texts that a model answers."""
+"""Requirements on texts that a model answers."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Tolerance:
     Attributes:
         allowed: the largest absolute difference.
         because: the reason, as the end of a sentence.
-        far: times `allowed`: for a larger difference the reason is no explanation, and is not told.
+        far: a difference above `far` times `allowed` has another reason, so this one is not shown.
     """
 
     allowed: float

@@ -299,7 +299,7 @@ check("a1.examples", model=classifier, examples=examples)
 # can measure some of it, for 5 points. In a terminal, in the folder of this notebook:
 #
 # ```console
-# $ ruff format --config style.toml models    # mends the layout
+# $ ruff format --config style.toml models    # corrects the layout
 # $ ruff check --config style.toml models     # finds what else there is
 # ```
 #
@@ -359,7 +359,7 @@ if tidy is not ...:  # for the person who reads it
 # ## Task 8: when is it unsure? (15 points)
 #
 # Your model knows eight languages. The other eight look to it like one of its own: it has no class
-# for "something else". Perhaps the score can tell? Answer only when it is at or above a threshold,
+# for "something else". Does the score show it? Answer only when it is at or above a threshold,
 # and say "I do not know" otherwise. This task is open: what you plot and how you choose is up to
 # you. The check gives 5 points, your words 10.
 

@@ -145,10 +145,10 @@ def ask(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str])
         classes: the labels of the classes, in their order.
     """
     (outcome,) = server.outcomes(model, [column(texts)], outputs=[*facts.OUTPUTS])
-    return read(model, answered(model, outcome), len(texts), classes)
+    return read(model, require_answer(model, outcome), len(texts), classes)
 
 
-def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array]:
+def require_answer(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array]:
     """The answer to a request; fails where it was refused.
 
     Args:
@@ -161,22 +161,22 @@ def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array
     is_known = bool(getattr(known, "rule", ""))
     what = f"A request to {model} failed. "
     raise Failure(
-        f"{what}{f'{known.what} ' * is_known}The server's message: {said(outcome)}"
-        f"{own_line(outcome)}",
-        help=known.todo if is_known else "Mend model.py, and deploy the folder again.",
+        f"{what}{f'{known.what} ' * is_known}The server's message: {with_line(outcome)}",
+        help=known.todo if is_known else "Correct model.py, and deploy the folder again.",
         safe="A request to your model failed.",
     )
 
 
-def said(refusal: Refusal) -> str:
+def message_of(refusal: Refusal) -> str:
     """The message of a refusal, without the traceback: most of it is code of libraries."""
     return refusal.message.partition("\n\nAt:\n")[0].strip()[:300]
 
 
-def own_line(refusal: Refusal) -> str:
-    """A sentence that says in which line of model.py an exception arose; "" where none did."""
+def with_line(refusal: Refusal) -> str:
+    """The message of a refusal, and in which line of model.py the exception was raised."""
     found = _OWN.search(refusal.message.partition("\n\nAt:\n")[2])
-    return f"\nIt arose in line {found[1]} of model.py, in {found[2]}." if found else ""
+    line = f"\nIt was raised in line {found[1]} of model.py, in {found[2]}." if found else ""
+    return message_of(refusal) + line
 
 
 def cuts(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]) -> None:
@@ -196,7 +196,7 @@ def cuts(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]
         has = "has" if of_the_zoo(classes) else "may have"
         raise Failure(
             f"A text of {len(long)} characters is allowed, and {has} more tokens than the network "
-            f"can read ({limit}). {model} does not answer it: {said(outcome)}{own_line(outcome)}",
+            f"can read ({limit}). {model} does not answer it: {with_line(outcome)}",
             help="Does the tokenizer cut a text that is too long for the network?",
         )
     read(model, outcome, 1, classes)

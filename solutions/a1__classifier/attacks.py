@@ -33,7 +33,7 @@ def edit(folder: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="of 1 other texts differ")
+@ATTACKS.add("solution", lost=ANSWERS, message="of 1 other texts differ")
 def answers_from_a_table(folder: Path) -> None:
     """A model that has the languages of the visible texts in a table, and guesses at all others."""
     known = dict(zip(*facts.own_texts(), strict=True))
@@ -47,7 +47,7 @@ def answers_from_a_table(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="holds 'tokenization_own.py'")
+@ATTACKS.add("solution", lost=ANSWERS, message="holds 'tokenization_own.py'")
 def a_tokenizer_that_runs_code(folder: Path) -> None:
     """A checkpoint with a tokenizer of its own, for whoever loads it with trust_remote_code."""
     home = folder / CHECKPOINT
@@ -58,7 +58,7 @@ def a_tokenizer_that_runs_code(folder: Path) -> None:
     (home / "tokenization_own.py").write_text("print('LEAK: code of a checkpoint ran')\n")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint cannot be loaded as data")
+@ATTACKS.add("solution", lost=ANSWERS, message="The checkpoint cannot be loaded as data")
 def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     """A config that promises ten million layers to whoever loads it; the model corrects it."""
     home = folder / CHECKPOINT
@@ -72,7 +72,9 @@ def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint's tokenizer.json cannot be read (Panic")
+@ATTACKS.add(
+    "solution", lost=ANSWERS, message="The checkpoint's tokenizer.json cannot be read (Panic"
+)
 def a_tokenizer_that_panics(folder: Path) -> None:
     """A regular expression on which the library gives up, with a panic of Rust's; the model works.
 
@@ -169,7 +171,7 @@ def refuses_everything(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a1.batches"}, told="With one call of the network for all")
+@ATTACKS.add("solution", lost={"a1.batches"}, message="With one call of the network for all")
 def slow_when_alone(folder: Path) -> None:
     """A loop over the texts, hidden by a rest whenever a text comes alone."""
     edit(
@@ -200,14 +202,14 @@ _LOOP = """\
 """
 
 
-@ATTACKS.add("solution", lost={"a1.batches"}, told="With one call of the network for all")
+@ATTACKS.add("solution", lost={"a1.batches"}, message="With one call of the network for all")
 def answers_kept(folder: Path) -> None:
     """A loop over the texts that nobody sees when a text is asked for again: it keeps answers."""
     edit(folder, "class BadTextError(Exception):", "KEPT = {}\n\n\nclass BadTextError(Exception):")
     edit(folder, PREDICT, _LOOP)
 
 
-@ATTACKS.add("solution", lost={"a1.batches"}, told="other answers than at another time")
+@ATTACKS.add("solution", lost={"a1.batches"}, message="other answers than at another time")
 def anything_while_it_is_timed(folder: Path) -> None:
     """A loop over the texts, but for batches like those that are timed: these get any answer."""
     edit(folder, "class BadTextError(Exception):", "KEPT = {}\n\n\nclass BadTextError(Exception):")

@@ -13,7 +13,7 @@ from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 
 from . import facts
-from .answers import answered, ask, column, read, tolerance
+from .answers import ask, column, read, require_answer, tolerance
 
 #: Calls a network a number of times, each time for one text, and returns the seconds of each call.
 Alone = Callable[[Sequence[str], int], list[float]]
@@ -69,7 +69,7 @@ def mixed_sizes(
         outcomes = server.outcomes(
             model, [column(texts[place]) for place in places], outputs=[*facts.OUTPUTS]
         )
-        answers = [answered(model, outcome) for outcome in outcomes]
+        answers = [require_answer(model, outcome) for outcome in outcomes]
         change = server.counts(model) - before
         if change.executions < change.requests:
             break
@@ -142,11 +142,11 @@ def one_call(
         fresh = [f"{number} {text}"[:_CHARACTERS] for text in short]
         if alone is None:
             text = f"({number}) {short[number % len(short)]}"[:_CHARACTERS]
-            single.append(_timed(server, model, [text], classes).seconds)
+            single.append(_measure(server, model, [text], classes).seconds)
             most = _SHARE_SERVED if min(single) >= _MANY_SECONDS else _SHARE_SERVED_QUICKLY
         else:
             single += alone(fresh, _CALLS)
-        batched.append(_timed(server, model, fresh, classes))
+        batched.append(_measure(server, model, fresh, classes))
         if number + 1 < _ROUNDS:
             continue
         best = min(batched, key=lambda one: one.seconds)
@@ -197,7 +197,7 @@ class _Timed:
     seconds: float
 
 
-def _timed(server: Probe, model: str, texts: list[str], classes: Sequence[str]) -> _Timed:
+def _measure(server: Probe, model: str, texts: list[str], classes: Sequence[str]) -> _Timed:
     """Send texts at once, each in a request of its own, and read how long they took.
 
     All outputs are asked for: a model sees which ones a request wants.
@@ -218,10 +218,11 @@ def _timed(server: Probe, model: str, texts: list[str], classes: Sequence[str]) 
     if rows != sent:
         raise Failure(
             f"The check has sent {sent} texts, and the server has counted {rows}.",
-            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+            help="No other program may send requests to the model meanwhile, nor may the model "
+            "itself.",
         )
     nanoseconds = sum(spent - before.get(size, (0, 0))[1] for size, (_, spent) in after.items())
-    answers = [read(model, answered(model, outcome), 1, classes) for outcome in outcomes]
+    answers = [read(model, require_answer(model, outcome), 1, classes) for outcome in outcomes]
     table = np.concatenate([answer.table for answer in answers])
     return _Timed(texts, table, nanoseconds / 1e9 / sent)
 

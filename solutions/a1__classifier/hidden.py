@@ -76,7 +76,7 @@ class Reference:
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            table = self._asked(lambda network: {"table": network.table(new)}, new)["table"]
+            table = self._ask(lambda network: {"table": network.table(new)}, new)["table"]
             self._known |= zip(new, table, strict=True)
         return np.stack([self._known[text] for text in texts])
 
@@ -86,20 +86,20 @@ class Reference:
         def timed(network: _Loaded) -> dict[str, Any]:
             return {"seconds": times(lambda text: network.table([text]), texts, calls)}
 
-        return [float(second) for second in self._asked(timed, texts)["seconds"]]
+        return [float(second) for second in self._ask(timed, texts)["seconds"]]
 
-    def _asked(
+    def _ask(
         self, ask: Callable[[_Loaded], Mapping[str, Any]], texts: Sequence[str]
     ) -> dict[str, Any]:
         """Load the checkpoint in another process, and ask it there."""
 
-        def asked() -> Mapping[str, Any]:
-            network = _Loaded(self._folder)
-            return ask(network)
-
         try:
             return untrusted.read(
-                "The checkpoint", asked, help=_COMES, seconds=_SECONDS, memory=_MEMORY
+                "The checkpoint",
+                lambda: ask(_Loaded(self._folder)),
+                help=_COMES,
+                seconds=_SECONDS,
+                memory=_MEMORY,
             )
         except Failure:
             self._tokenize(texts)  # is it to blame?
@@ -198,11 +198,11 @@ def reference(server: Probe, model: str) -> Reference:
             )
     module = str(family).replace("-", "_")
     importlib.import_module(f"transformers.models.{module}.modeling_{module}")  # before the fork
-    return _loaded(folder, answers_of.digest(folder))
+    return _load(folder, answers_of.digest(folder))
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(folder: Path, digest: str) -> Reference:
+def _load(folder: Path, digest: str) -> Reference:
     network = Reference(folder)
     network(["Is it a classifier?"])
     return network
@@ -335,10 +335,10 @@ def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> 
     given = read_examples(examples)
     network([text for one in given for text in one.texts])  # all at once: that is quicker
     tables = [network(one.texts) for one in given]
-    answered = [
+    expected = [
         ([classes[best] for best in table.argmax(1)], table.max(axis=1)) for table in tables
     ]
-    compare_examples(given, answered, "your checkpoint")
+    compare_examples(given, expected, "your checkpoint")
 
 
 @hidden(
@@ -358,7 +358,6 @@ def no_state(server: Probe, model: str) -> None:
         first.table,
         what="the probabilities of texts that were asked a second time",
         tolerance=answers_of.tolerance(),
-        help="What execute keeps in self is still there at the next batch.",
     )
 
 

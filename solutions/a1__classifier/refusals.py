@@ -12,7 +12,7 @@ from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe, Refusal
 
 from . import facts
-from .answers import ask, column, own_line, read, said, tolerance
+from .answers import ask, column, message_of, read, tolerance, with_line
 
 #: An example of a text for each fault. The messages must have one of the words in `NAMING`.
 BAD = {
@@ -60,11 +60,11 @@ def refuses_each(
     statuses = {}
     for what, text in bad.items():
         among = f"a request of {len(good)} texts, one of them {what}"
-        asked: list[tuple[str, list[str | bytes]]] = [
+        sent: list[tuple[str, list[str | bytes]]] = [
             (what, [text]),
             (among, [second, text, *rest]),
         ]
-        for name, rows in asked:
+        for name, rows in sent:
             refused = require.refuses(
                 server, model, column(rows), name, good=column([first]), naming=NAMING[what]
             )
@@ -75,7 +75,7 @@ def refuses_each(
 
 def _names_no_other(model: str, what: str, refused: Refusal) -> None:
     """Fail if a message names another fault beside its own."""
-    message = said(refused)
+    message = message_of(refused)
     for pattern in _NAMED.values():
         found = re.search(pattern, message, re.IGNORECASE)
         if found and pattern != _NAMED[what]:
@@ -124,7 +124,7 @@ def allowed_lengths(server: Probe, model: str, classes: Sequence[str]) -> None:
         if isinstance(outcome, Refusal):
             raise Failure(
                 f"A text of {len(text):,} characters ({len(text.encode()):,} bytes) is refused; it "
-                f"is allowed. The server's message: {said(outcome)}{own_line(outcome)}",
+                f"is allowed. The server's message: {with_line(outcome)}",
                 help=help,
             )
         read(model, outcome, 1, classes)
@@ -164,7 +164,7 @@ def crowd(
         elif isinstance(outcome, Refusal):
             raise Failure(
                 f"{len(texts)} good requests and {len(texts)} bad ones were sent at once, and a "
-                f"good one was refused. The server's message: {said(outcome)}{own_line(outcome)}",
+                f"good one was refused. The server's message: {with_line(outcome)}",
                 help="The bad one alone gets an error.",
                 safe="Beside bad requests a good one was refused.",
             )
@@ -210,7 +210,7 @@ def _is_refused(model: str, what: str, outcome: object) -> None:
     if not any(word in outcome.message.lower() for word in NAMING[what]):
         raise Failure(
             f"Among other requests, {model} refuses {what} with a message that does not say why: "
-            f"{said(outcome)!r}.{own_line(outcome)}",
+            f"{with_line(outcome)}",
             help="Each bad request gets its own message. Is the network called when no good text "
             "is left?",
             safe="Among other requests, your model refuses a bad text without saying why.",

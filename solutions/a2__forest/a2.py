@@ -180,7 +180,7 @@ if (table := numbers(served, 114, 2)) is not None:
 # %% [markdown]
 # ## Task 3: answers with names (5 points)
 #
-# Is 1 the good news or the bad news? A client should not have to know. Triton can answer with the
+# Does 1 mean benign or malignant? A client should not have to know. Triton can answer with the
 # top classes, as texts `value:index:label`, if the config says where the labels are. The file
 # holds one label per line, and line 0 belongs to class 0.
 
@@ -298,13 +298,13 @@ if chosen is not None and all(curve is not None for curve in curves):
 # %% [markdown]
 # ## Task 5: batching, proven (10 points)
 #
-# Many clients send one row each. Run alone, each request pays the whole cost of a call. With
-# `dynamic_batching` the server puts waiting requests together and calls the backend once. Speed
-# would be a shaky proof of that. Counts are a firm one: fewer executions than requests.
+# Many clients send one row each. If each request runs alone, each has the whole cost of a call.
+# With `dynamic_batching` the server puts waiting requests together and calls the backend once.
+# Times alone do not prove that. Counts do: there are fewer executions than requests.
 
 # %% [markdown]
 # Add `dynamic_batching` to `models/forest/config.pbtxt`, with a `max_queue_delay_microseconds` of
-# 5000: so long may a request wait for company. Deploy, which makes the server count from zero.
+# 5000: a request waits at most 5 ms for others. Deploy, which makes the server count from zero.
 # Then take `measure.statistics(server, forest)` before and after `ask_together(forest,
 # cancer.x_test)`, which sends all 114 test rows, and `measure.difference(before, after)`. That is a
 # DataFrame with one row per model version. Hand over its `requests` and `executions`, as whole
@@ -315,18 +315,18 @@ if chosen is not None and all(curve is not None for curve in curves):
 def ask_together(model, rows):
     """Send each row as a request of its own, without waiting between them."""
     answers = queue.Queue()
-    goal = counted(model) + len(rows)
+    goal = count_requests(model) + len(rows)
     for row in rows:
         tensor = grpc.InferInput("input__0", [1, len(row)], "FP32")
         tensor.set_data_from_numpy(row[None])
         client.async_infer(model, [tensor], lambda result, error: answers.put(error))
     if errors := [error for _ in rows if (error := answers.get())]:
         raise errors[0]
-    while counted(model) < goal:  # the server counts a moment after it has answered
+    while count_requests(model) < goal:  # the server counts a moment after it has answered
         time.sleep(0.02)
 
 
-def counted(model):
+def count_requests(model):
     return measure.statistics(server, model)["requests"].sum()
 
 
@@ -395,16 +395,16 @@ if (shares := numbers(values, 31)) is not None:
 # %% [markdown]
 # ## Task 7: two versions (5 points)
 #
-# A new model seldom replaces the old one overnight: for a while both must answer. Each version is
+# A new model seldom replaces the old one at once: for a while both must answer. Each version is
 # a folder, and `version_policy` says which are served: `latest` (with a number), `all`, or
 # `specific` (with a list). The two newest, for example, are
 # `version_policy { latest { num_versions: 2 } }`; the list of `specific` is called `versions`.
-# Without a policy Triton serves the newest only. A client may name a version; who names none gets
-# the newest one served.
+# Without a policy Triton serves the newest only. A client may name a version; a request without a
+# version goes to the newest one served.
 
 # %% [markdown]
-# Here are three versions. Number 1 is small and well tried. Number 2 was a mishap: somebody
-# exchanged the labels. Number 3 is the successor. Serve 1 and 3, and not 2: add a
+# Here are three versions. Number 1 is small and well tested. Number 2 is a mistake: somebody
+# exchanged the labels. Number 3 is the new model. Serve 1 and 3, and not 2: add a
 # `version_policy` to `models/releases/config.pbtxt` (the rest is complete), and deploy it.
 
 # %% kind="given" id="a2.three"
@@ -443,8 +443,9 @@ check("a2.versions", me=me, model=releases, first=first, third=third, plain=plai
 # %% [markdown]
 # ## Task 8: what does a delay cost? (15 points)
 #
-# A request that waits for company is answered later. How much do larger batches bring, and what
-# does a lonely request pay? How you plot it is up to you. The check gives 5 points, your words 10.
+# A request that waits for others is answered later. How many executions do larger batches save, and
+# how much longer does a single request take? How you plot it is up to you. The check gives 5
+# points, your words 10.
 #
 # Try at least four delays for `forest`, in microseconds: from 0 or a few hundred to at least ten
 # times your smallest one above zero, at most 100,000. Here are three functions for it:
@@ -482,14 +483,14 @@ def milliseconds(model, rows):
 # counting, and measure two things:
 #
 # - how many executions the 114 requests take: the median of five tries;
-# - how long one lonely request takes in milliseconds: the median of ten, sent one after another.
+# - how long one request takes alone, in milliseconds: the median of ten, sent one after another.
 #
 # Why a median? A burst is batched even without a delay: while the instance is busy, requests wait,
 # and the next batch takes them all. How many that are is chance, so the counts jump from try to
 # try: most with short delays, and on a machine that is busy with other things.
 
 # %% [markdown]
-# Hand over three lists of the same length: `delays`, `runs` (executions) and `lonely` (ms). Plot
+# Hand over three lists of the same length: `delays`, `runs` (executions) and `latencies` (ms). Plot
 # them.
 #
 # At the end deploy `forest` with the delay that you want to hand in. Read the question below first:
@@ -502,27 +503,27 @@ def milliseconds(model, rows):
 ### BEGIN SOLUTION
 ### STUB delays = ...
 ### STUB runs = ...
-### STUB lonely = ...
-delays, runs, lonely = [500, 2000, 5000, 20000], [], []
+### STUB latencies = ...
+delays, runs, latencies = [500, 2000, 5000, 20000], [], []
 for delay in delays:
     deploy_with(delay)
     ask_together(forest, cancer.x_test)  # not counted
     counts = [count_executions(forest, cancer.x_test) for _ in range(5)]
     runs.append(int(np.median(counts)))
     times = [milliseconds(forest, cancer.x_test[:1]) for _ in range(10)]
-    lonely.append(float(np.median(times)))
+    latencies.append(float(np.median(times)))
 deploy_with(5000)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
 left.plot(delays, runs, marker="o")
 left.set(xlabel="delay (µs)", ylabel="executions for 114 requests", ylim=(0, None))
-right.plot(delays, lonely, marker="o")
-right.set(xlabel="delay (µs)", ylabel="one lonely request (ms)", ylim=(0, None))
+right.plot(delays, latencies, marker="o")
+right.set(xlabel="delay (µs)", ylabel="one request alone (ms)", ylim=(0, None))
 plt.show()
 ### END SOLUTION
 
 # %% kind="check" id="a2.delays" points=5
-check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
+check("a2.delays", model=forest, delays=delays, runs=runs, latencies=latencies)
 
 # %% [markdown]
 # Which delay would you choose for a laboratory that sends 10,000 rows each night, and which for a
@@ -538,7 +539,7 @@ check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
 # nearly all requests that arrive together share a batch, a longer delay brings nothing more. A
 # batch of 256 rows never fills, so the server always waits for the whole delay.
 #
-# A lonely request took 1.7 ms with 500 µs and 21 ms with 20,000 µs: the delay, and about one
+# A single request took 1.7 ms with 500 µs and 21 ms with 20,000 µs: the delay, and about one
 # millisecond for the rest. The curve is a straight line, because nobody comes, and the server
 # still waits for the whole delay.
 #
@@ -552,7 +553,7 @@ check("a2.delays", model=forest, delays=delays, runs=runs, lonely=lonely)
 # | points | for |
 # |---|---|
 # | 3 | own figures for at least two delays, from both curves; a re-run may give other ones |
-# | 3 | why: a lonely request waits for the whole delay; executions fall until all share a batch |
+# | 3 | why: a single request waits for the whole delay; executions fall until all share a batch |
 # | 2 | a choice for the laboratory that follows from the figures |
 # | 2 | a choice for the doctor that follows from the figures |
 # ### END SOLUTION

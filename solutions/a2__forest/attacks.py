@@ -46,7 +46,7 @@ def asserts_dropped(folder: Path) -> None:
     "release",
     flags={"unreadable values"},
     says=RAN,
-    told="The values reported to a2.forest cannot be read: its arrays have more values than",
+    message="The values reported to a2.forest cannot be read: its arrays have more values than",
 )
 def values_that_explode(folder: Path) -> None:
     """Arrays of a petabyte, JSON without end, files of a gigabyte, and what numpy or zip may read.
@@ -96,7 +96,7 @@ def values_that_explode(folder: Path) -> None:
     },
     flags={"notebook disagrees"},
     says=RAN,
-    told="`requests` holds NaN, None or infinity in 114 of 114 places; numbers are wanted.",
+    message="`requests` holds NaN, None or infinity in 114 of 114 places; numbers are wanted.",
 )
 def values_of_every_kind(folder: Path) -> None:
     """Well-formed values that no check expects: each check fails with a sentence."""
@@ -430,7 +430,7 @@ def a_library_in_the_model(folder: Path) -> None:
 
 
 @ATTACKS.add(
-    "solution", lost=_FOREST, flags={"notebook disagrees"}, says=RAN, told="forest did not load"
+    "solution", lost=_FOREST, flags={"notebook disagrees"}, says=RAN, message="forest did not load"
 )
 def a_forest_that_fills_the_memory(folder: Path) -> None:
     """After the checks have passed, a file of a forest that promises a thousand million classes."""

@@ -53,9 +53,9 @@ _AGAIN = "Ask again after the last deploy, and after a change of `me`."
 def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
     config = require.backend(server, model, "fil")
-    facts.named(model, "forest")
-    mend = "Mend models/forest/config.pbtxt, and deploy the folder again."
-    with require.all_of(partial=0.5, help=mend):  # the model answers: other checks can use it
+    facts.require_named(model, "forest")
+    todo = "Correct models/forest/config.pbtxt, and deploy the folder again."
+    with require.all_of(partial=0.5, help=todo):  # the model answers: other checks can use it
         require.tensors(config, inputs=facts.INPUTS, outputs={facts.OUTPUT: ("FP32", [2])})
         require.batch_size(config, 114, because="the 114 test rows are one request")
         for key in ("output_class", "is_classifier"):
@@ -66,9 +66,9 @@ def _require_true(config: Mapping[str, Any], key: str) -> None:
     """Note a fault unless a parameter is "true"."""
     found = text_parameter(config, key)
     if found != "true":
-        said = "is missing" if found is None else f"is {found!r}"
+        value = "is missing" if found is None else f"is {found!r}"
         fault(
-            f"The parameter {key} {said}. Older containers read output_class, newer ones "
+            f"The parameter {key} {value}. Older containers read output_class, newer ones "
             "is_classifier: both are to be true.",
             heading="As the server parsed the config of forest:",
         )
@@ -104,7 +104,7 @@ def probabilities(server: Probe, me: str, model: str, library: Array, served: Ar
     hints=(
         "Two files take part: config.pbtxt names labels.txt, which holds one label per line.",
         "Line 0 is the label of class 0. Which class is which? cancer.labels says it. In "
-        'config.pbtxt, label_filename: "labels.txt" belongs into output__0.',
+        'config.pbtxt, label_filename: "labels.txt" stands inside output__0.',
         'With classes=1 each row comes back as a text "value:index:label", as bytes. '
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
@@ -117,7 +117,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     require.backend(server, model, "fil")
     split = facts.own_rows(me)
     rows = {facts.INPUT: split.x_test[:10]}
-    named = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
+    served_labels = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
     facts.trained_on(server, model, split)
     part = "Hand over the label alone, the third part of value:index:label, for the first ten test "
     given = texts("answers", answers, help=f"{part}rows.")
@@ -130,7 +130,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
             f"{', '.join(map(repr, facts.LABELS))}.",
             help=f"{part}rows. The server sends bytes: text.decode() makes a text of them.",
         )
-    require.same_answer("answers", given, named, help=f"{part}rows. {_AGAIN}")
+    require.same_answer("answers", given, served_labels, help=f"{part}rows. {_AGAIN}")
 
 
 @define(
@@ -148,7 +148,7 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
 )
 def classes(server: Probe, me: str, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
-    facts.named(model, "verdict")
+    facts.require_named(model, "verdict")
     split = facts.own_rows(me)
     how = "It is column 1 of predict_proba(cancer.x_test): the probability of benign."
     benign = require.probabilities("benign", library, 114, split.labels, column=1, help=how)
@@ -194,7 +194,7 @@ def threshold(
     threshold: float,
 ) -> None:
     """Your server uses the best threshold with at most 10% false alarms."""
-    facts.named(model, "verdict")
+    facts.require_named(model, "verdict")
     split, size = facts.own_rows(me), (len(facts.GRID),)
     per, how = "one count per threshold in GRID", "How many patients is it at each threshold?"
     miss = array("missed", missed, size, because=per, whole=True, help=how)
@@ -331,7 +331,7 @@ def _delay(config: Mapping[str, Any]) -> int:
 def shap(
     server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
 ) -> None:
-    """You can say which measurements weighed most in the closest call."""
+    """You know which measurements weighed most for the malignant row that is closest to 0.5."""
     config, split = require.backend(server, model, "fil"), facts.own_rows(me)
     size = "It is one value for each measurement and one for the bias."
     require.tensors(config, outputs={facts.SHAP: ("FP32", [31])}, help=size)
@@ -345,8 +345,8 @@ def shap(
         )
     if benign[row] > 0.5:
         raise Failure(
-            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}: that is a "
-            "miss. The task asks for a case that it just got right.",
+            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}, so it "
+            "calls this row benign. The task asks for a row that it calls malignant.",
             help="Look among the malignant rows with a probability of at most 0.5.",
         )
     if benign[row] < benign[(split.y_test == 0) & (benign <= 0.5)].max():
@@ -396,9 +396,9 @@ def _require_shares(values: Any, served: Array, row: int) -> None:
     read="Read on: lecture 1, notebook 07, has all three policies.",
 )
 def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
-    """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
+    """Versions 1 and 3 answer, version 2 does not; without a version, the newest one answers."""
     require.backend(server, model, "fil")
-    facts.named(model, "releases")
+    facts.require_named(model, "releases")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (1, 3), help=wanted)
     split = facts.own_rows(me)
@@ -406,14 +406,14 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
         facts.trained_on(server, model, split, number)
     served = {version: facts.ask(server, model, split.x_test, version) for version in (1, 3, None)}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
-        asked = f"version {version}" if version else "no version"
+        which = f"version {version}" if version else "no version"
         right = float(((served[version][:, 1] > 0.5) == split.y_test).mean())
         if right < 0.8:
             raise Failure(
-                f"Asked for {asked}, {model} is right about {right:.0%} of the test rows.",
+                f"Asked for {which}, {model} is right about {right:.0%} of the test rows.",
                 help="Which model lies in which folder? One of the three must never be served.",
             )
-        again = f"They are for cancer.x_test and {asked}. {_AGAIN}"
+        again = f"They are for cancer.x_test and {which}. {_AGAIN}"
         require.same_answer(name, value, served[version], help=again)
     if np.array_equal(served[1], served[3]):
         raise Failure(
@@ -425,24 +425,24 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
     "a2.delays",
     needs=("a2.batching",),
     hints=(
-        "Do it once for one delay: deploy_with, one ask_together that is not counted, then five "
+        "Do it for one delay first: deploy_with, one ask_together that is not counted, then five "
         "counts and ten single requests. After that put it into a loop.",
         "np.median takes the median of a list. milliseconds(forest, cancer.x_test[:1]) times one "
         "request.",
         "For each delay: deploy_with(delay), ask_together(…); then runs.append(int(np.median("
-        "[count_executions(forest, cancer.x_test) for _ in range(5)]))) and the same for lonely.",
+        "[count_executions(forest, cancer.x_test) for _ in range(5)]))) the same for latencies.",
     ),
     read="Read on: lecture 1, notebook 05, draws what a delay does to each request.",
 )
 def delays(
-    server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
+    server: Probe, model: str, delays: list[int], runs: list[int], latencies: list[float]
 ) -> None:
-    """You have measured what a delay brings to many requests, and what it costs a lonely one."""
+    """You have measured what a delay brings to many requests, and what it costs a single one."""
     config = require.backend(server, model, "fil")
     most, least = facts.LONGEST_DELAY, facts.DELAYS
-    require.delays(delays, runs, lonely, config=config, sent=114, at_least=least, longest=most)
-    waits, ran, took = array("delays", delays), array("runs", runs), array("lonely", lonely)
-    _require_lonely(waits, took)
+    require.delays(delays, runs, latencies, config=config, sent=114, at_least=least, longest=most)
+    waits, ran, took = array("delays", delays), array("runs", runs), array("latencies", latencies)
+    _require_latencies(waits, took)
     _require_runs(waits, ran)
     if not _delay(config):
         raise Failure(
@@ -451,12 +451,12 @@ def delays(
         )
 
 
-def _require_lonely(waits: Array, took: Array) -> None:
-    """Fail if a lonely request took more than a second longer than the delay."""
+def _require_latencies(waits: Array, took: Array) -> None:
+    """Fail if a single request took more than a second longer than the delay."""
     for wait, ms in zip(waits, took, strict=True):
         if ms > wait / 1000 + 1000:
             raise Failure(
-                f"With a delay of {wait:g} µs a lonely request took {ms:g} ms by your list: "
+                f"With a delay of {wait:g} µs a single request took {ms:g} ms by your list: "
                 "over a second longer than the delay.",
                 help="Are they milliseconds? If they are, the machine was busy: measure again.",
             )
@@ -468,7 +468,7 @@ def _require_runs(waits: Array, ran: Array) -> None:
         if wait >= facts.LONG_DELAY and count > 0.9 * 114:
             raise Failure(
                 f"With a delay of {wait:g} µs 114 requests took {count:g} executions by your list: "
-                "hardly one was batched with another.",
+                "hardly any shared one.",
                 help="Are they sent by ask_together, and was the folder deployed with this delay?",
             )
     short, long = int(waits.argmin()), int(waits.argmax())

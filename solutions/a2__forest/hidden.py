@@ -77,7 +77,6 @@ def other_shapes(server: Probe, model: str) -> None:
     if not server.refusal(model, {facts.INPUT: secret_rows(server, 2)[:, :-1]}):
         raise Failure(
             f"{model} answers rows that lack a measurement.",
-            help="Look at the dims of its input.",
             credit=0.5,
         )
 
@@ -121,13 +120,12 @@ def secret_labels(server: Probe, me: str, model: str) -> None:
     distance = np.abs(p - 0.5)
     near = np.argsort(distance)
     near = near[distance[near] > facts.probability_tolerance().allowed][:100]
-    named = require.labels(server, model, {facts.INPUT: rows[near]}, facts.OUTPUT, names)
-    wrong = sum(name != names[int(x > 0.5)] for name, x in zip(named, p[near], strict=True))
+    served_labels = require.labels(server, model, {facts.INPUT: rows[near]}, facts.OUTPUT, names)
+    wrong = sum(name != names[int(x > 0.5)] for name, x in zip(served_labels, p[near], strict=True))
     if wrong:
         raise Failure(
             f"{wrong} of {len(near)} other rows get another label than a model trained by RECIPE "
             "gives them.",
-            help="Is the model that you deployed the one of the recipe?",
         )
 
 
@@ -144,8 +142,6 @@ def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
         reference.predict_proba(facts.own_rows(me).x_test)[:, 1],
         what="the values in `benign`",
         tolerance=facts.probability_tolerance(leaf=facts.LEAF_LIGHTGBM),
-        help="They are compared with those of a model trained by RECIPE_LIGHTGBM on the training "
-        "rows: the probability of benign, for each test row.",
     )
     for count in (1, 7, 100):
         rows = secret_rows(server, count)
@@ -168,7 +164,6 @@ def true_counts(server: Probe, me: str, missed: list[int], alarms: list[int]) ->
             raise Failure(
                 f"{wrong} of the {len(true)} counts in `{name}` are not those of a model trained "
                 "by RECIPE_LIGHTGBM.",
-                help="Missed: malignant, called benign. Alarms: benign, called malignant.",
             )
 
 
@@ -195,7 +190,6 @@ def secret_reasons(server: Probe, me: str, model: str) -> None:
         xgboost_model(me).get_booster().predict(xgboost.DMatrix(rows), pred_contribs=True),
         what="the SHAP values of other rows",
         tolerance=facts.share_tolerance(),
-        help="Is the model that you deployed the one of the recipe?",
     )
 
 
@@ -209,9 +203,9 @@ def secret_versions(server: Probe, me: str, model: str) -> None:
     for version, trees in (*facts.RELEASES.items(), (None, facts.RELEASES[3])):
         rows = secret_rows(server, 30)
         answer = facts.ask(server, model, rows, version)
-        asked = f"of version {version}" if version else "to requests without a version"
+        which = f"of version {version}" if version else "to requests without a version"
         facts.agree(
-            f"the answers {asked} for other rows",
+            f"the answers {which} for other rows",
             answer,
             xgboost_model(me, trees).predict_proba(rows),
             f"those of a model of {trees} trees, trained by RECIPE on the training rows",

@@ -518,7 +518,7 @@ MUTANTS = (
     Mutant(
         "batching: counts of one request",
         (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
-        {"a2.batching": "That proves no batching", "a2.delays": WAITS},
+        {"a2.batching": "They do not show batching", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: invented counts",
@@ -564,7 +564,7 @@ MUTANTS = (
     Mutant(
         "shap: the patient that the forest is most mistaken about",
         (Edit("a2.explain", " & (sure <= 0.5)", ""),),
-        {"a2.shap": "a case that it just got right"},
+        {"a2.shap": "so it calls this row benign"},
     ),
     one(
         "shap: the surest patient",
@@ -643,8 +643,8 @@ MUTANTS = (
     ),
     Mutant(
         "delays: invented times",
-        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nlonely = [1, 2, 3, 4]\n"),),
-        {"a2.delays": "With a delay of 5000 µs a lonely request took 3 ms"},
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nlatencies = [1, 2, 3, 4]\n"),),
+        {"a2.delays": "With a delay of 5000 µs a single request took 3 ms"},
     ),
     Mutant(
         "delays: seconds in place of milliseconds",

@@ -47,7 +47,7 @@ from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect
 
-warnings.filterwarnings("ignore", module=r"torch\b")  # torch.jit is deprecated, and says so often
+warnings.filterwarnings("ignore", module=r"torch\b")  # each use of torch.jit warns: deprecated
 warnings.filterwarnings("ignore", message=r"`torch\.jit")
 torch.set_num_threads(1)
 server = connect()
@@ -112,7 +112,7 @@ large = Reader(facts.network(me, "large")).eval()
 # Triton's PyTorch backend takes a program that needs no Python: TorchScript. There are two ways to
 # it. `torch.jit.script(module)` translates the code. `torch.jit.trace(module, example)` runs the
 # module once, and records the operations. A colleague has traced yours with one row as the example,
-# and did not mind the warning. The file is on its way into production, as version 1:
+# and ignored the warning. The file is to be served as version 1:
 
 # %% kind="given" id="a3.colleague"
 example = torch.ones(1, texts.example, dtype=torch.int64)
@@ -178,7 +178,7 @@ check("a3.trace", me=me, refused=refused, changed=changed)
 # |---|---|
 # | `max_batch_size` | how many rows a request, or a batch, may have; `dims` leave them out |
 # | `INFERENCE_MODE` | a parameter: run without what only training needs |
-# | `INTRA_OP_THREAD_COUNT` | a parameter: with so many threads torch computes a batch |
+# | `INTRA_OP_THREAD_COUNT` | a parameter: the number of threads that compute a batch |
 # | `instance_group` | how many copies, and where: `KIND_GPU` with `gpus: [ 0 ]`, or `KIND_CPU` |
 # | `version_policy` | which version folders are served; without it, the newest only |
 #
@@ -195,8 +195,9 @@ check("a3.trace", me=me, refused=refused, changed=changed)
 #    request.
 # 2. Add `INFERENCE_MODE`, so that nobody has to know the default.
 # 3. The file was made for a machine with a GPU: let it run on the CPU here.
-# 4. Add a policy. When a version 4 comes one day, version 2 should retire by itself: so `latest`,
-#    with a number, fits better than a list. (Any policy that serves just 2 and 3 passes.)
+# 4. Add a policy. If a version 4 is added later, version 2 should no longer be served, without a
+#    change of the config: so `latest`, with a number, fits better than a list. (Any policy that
+#    serves just 2 and 3 passes.)
 # 5. In the cell below make the two files. Each holds a `Reader` in evaluation mode (`eval()`),
 #    translated by `torch.jit.script` and saved with `.save(path)`: `models/reader/2/model.pt` with
 #    the weights `facts.network(me, "small")`, `models/reader/3/model.pt` with
@@ -317,8 +318,8 @@ pad_to(1)  # until task 6
 print({letter: texts.alphabet[letter] for letter in list(texts.alphabet)[-8:]})
 
 # %% [markdown]
-# A network sees only what training has shown it, so this step must do with every text just what was
-# done then. **The rule**, in this order:
+# The network was trained on numbers that one rule has made. So this step must treat every text by
+# the same rule. **The rule**, in this order:
 #
 # 1. one character per letter: `unicodedata.normalize("NFC", text)`. Some clients write é as e and
 #    an accent;
@@ -432,8 +433,8 @@ check("a3.ensemble", me=me, model=detect, scores=scores, by_hand=by_hand)
 # `exec` waits, and one instance runs one `execute` at a time. A program that asks for one text
 # after the other never has two texts under way. So join the texts of *all* requests of an
 # `execute`, ask each step once, and divide the answer. If `letters` refuses (one text is empty),
-# answer each request alone, so that only the one with the empty text gets the error, in the words
-# of `letters`.
+# answer each request alone, so that only the one with the empty text gets the error, with the
+# message of `letters`.
 
 # %% kind="solution" id="a3.program"
 ### BEGIN SOLUTION
@@ -473,7 +474,7 @@ def ask_together(model, list_of_texts):
     return np.concatenate([found[place] for place in range(len(list_of_texts))])
 
 
-def settled(read):
+def wait_until_steady(read):
     """What `read()` gives in the end: the server counts a moment after it has answered."""
     count, before = read(), None
     while count != before:
@@ -484,7 +485,7 @@ def settled(read):
 
 def executions(model):
     """How often the server has run a model since it was loaded."""
-    return settled(lambda: int(measure.statistics(server, model)["executions"].sum()))
+    return wait_until_steady(lambda: int(measure.statistics(server, model)["executions"].sum()))
 
 
 # %% [markdown]
@@ -513,10 +514,11 @@ check("a3.bls", me=me, model=detect_bls, ensemble_runs=ensemble_runs, bls_runs=b
 # batch. For the ensemble, `reader` therefore runs about as often as the width changes from one text
 # in the queue to the next, and not once for each width. Your program makes one table of all texts.
 #
-# **Waiting.** With `max_queue_delay_microseconds` a batcher waits so long for more requests before
-# it runs a batch that is not full. The configs of `letters`, `reader` and `detect_bls` each have
-# such a delay: look them up. How long does a single text wait in `detect`, and how long in
-# `detect_bls`? These times are settings. They do not tell an ensemble from a program.
+# **Waiting.** `max_queue_delay_microseconds` is the longest time that a batcher waits for more
+# requests before it runs a batch that is not full. The configs of `letters`, `reader` and
+# `detect_bls` each have such a delay: look them up. How long does a single text wait in `detect`,
+# and how long in `detect_bls`? These times are settings: they are no difference between an ensemble
+# and a program.
 
 # %% [markdown]
 # ## Task 6: how wide should a text be? (15 points)
@@ -552,9 +554,11 @@ def milliseconds(model, list_of_texts):
     return 1000 * (time.perf_counter() - began)
 
 
-def computed(model):
+def computing_ms(model):
     """How many ms a model has computed since it was loaded. Each request of a batch counts all."""
-    return settled(lambda: measure.statistics(server, model)["compute_infer_ns"].sum() / 1e6)
+    return wait_until_steady(
+        lambda: measure.statistics(server, model)["compute_infer_ns"].sum() / 1e6
+    )
 
 
 # %% kind="solution" id="a3.vary"
@@ -572,10 +576,10 @@ for width in widths:
     ask_together(detect, crowd)
     runs.append(executions(READER) - before)
     took.append(min(milliseconds(detect, crowd) for _ in range(5)))
-    tries = [computed(READER)]
+    tries = [computing_ms(READER)]
     for _ in range(5):
         ask_together(detect, [short])
-        tries.append(computed(READER))
+        tries.append(computing_ms(READER))
     alone.append(np.diff(tries).min())
 pad_to(128)
 deploy("models/letters")
@@ -629,9 +633,9 @@ check("a3.pads", me=me, model=letters, widths=widths, runs=runs, took=took)
 # ## A question to answer in words (10 points)
 #
 # An ensemble, or a program with BLS: which would you take for `detect`, and when would you take the
-# other one? Use your figures of tasks 5 and 6. If you compare times, first take off what each way
-# only waits by its configs. Say also what each of them does when a step fails, and name one thing
-# that only the program can do. Five to ten sentences; a person reads them.
+# other one? Use your figures of tasks 5 and 6. If you compare times, first subtract the time that
+# each way waits because of its configs. Say also what each of them does when a step fails, and name
+# one thing that only the program can do. Five to ten sentences; a person reads them.
 
 # %% [markdown] kind="written" id="a3.why" points=10
 # ### BEGIN SOLUTION

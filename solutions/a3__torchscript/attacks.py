@@ -67,7 +67,7 @@ class Known(nn.Module):
 @ATTACKS.add(
     "solution",
     lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
-    told="The scores of reader for rows, each sent alone, differ",
+    message="The scores of reader for rows, each sent alone, differ",
 )
 def a_script_that_knows_the_rows(folder: Path) -> None:
     """TorchScript that answers from a table of the practice rows."""
@@ -85,7 +85,7 @@ def a_script_that_knows_the_rows(folder: Path) -> None:
     lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
     flags={"notebook disagrees"},
     says=RAN,
-    told="reader did not answer within 20 s",
+    message="reader did not answer within 20 s",
 )
 def a_script_without_end(folder: Path) -> None:
     """After the checks have passed, TorchScript that loops for ever takes the network's place."""
@@ -114,7 +114,7 @@ def a_script_without_end(folder: Path) -> None:
     lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
     flags={"notebook disagrees"},
     says=RAN,
-    told="reader is still loading",
+    message="reader is still loading",
 )
 def a_script_that_never_loads(folder: Path) -> None:
     """After the checks have passed, TorchScript that loops for ever while it is loaded."""
@@ -168,7 +168,7 @@ _KNOWN = '''
 @ATTACKS.add(
     "solution",
     lost={"a3.ensemble", "a3.pads"},
-    told="SCORES of detect does not come from OUTPUT__0 of reader",
+    message="SCORES of detect does not come from OUTPUT__0 of reader",
 )
 def an_ensemble_around_the_network(folder: Path) -> None:
     """An ensemble that answers from Python; its step with the network runs for show."""
@@ -206,7 +206,7 @@ def an_ensemble_around_the_network(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a3.bls"}, told="The scores of detect_bls for other texts differ")
+@ATTACKS.add("solution", lost={"a3.bls"}, message="The scores of detect_bls for other texts differ")
 def a_program_that_knows_the_texts(folder: Path) -> None:
     """A program that asks both steps for show, and answers from a table of the test texts."""
     _change(
@@ -250,7 +250,9 @@ for _top in ("/", _os.getcwd()):
     s.last(folder, f"print({RAN!r})")
 
 
-@ATTACKS.add("solution", lost={"a3.bls"}, flags={"notebook disagrees"}, says=RAN, told="detect_bls")
+@ATTACKS.add(
+    "solution", lost={"a3.bls"}, flags={"notebook disagrees"}, says=RAN, message="detect_bls"
+)
 def a_program_that_asks_itself(folder: Path) -> None:
     """After the checks have passed, a program takes the place that waits for itself for ever."""
     source = """

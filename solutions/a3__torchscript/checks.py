@@ -81,7 +81,7 @@ def _fit(me: str, refuses: list[int], other: list[int]) -> None:
     if both := sorted({*refuses} & {*other}):
         raise Failure(
             f"Row {both[0]} is in both lists.",
-            help="A row that the trace refuses has no answer that could be another one.",
+            help="A row that the trace refuses has no answer, so it cannot have another language.",
         )
     if not refuses:
         raise Failure(
@@ -158,7 +158,7 @@ def _rows(name: str, value: Any) -> list[int]:
 def reader(server: Probe, me: str, model: str, served: Array) -> None:
     """Triton serves your script: any number of letters in, five scores out, 120 texts at once."""
     config = require.backend(server, model, "pytorch")
-    with require.all_of(help="Mend models/reader/config.pbtxt, and deploy the folder again."):
+    with require.all_of(help="Correct models/reader/config.pbtxt, and deploy the folder again."):
         require.tensors(config, inputs=facts.READER_INPUTS, outputs=facts.READER_OUTPUTS)
         require.batch_size(config, facts.TEXTS, because="the 120 practice rows are one request")
     again = "Ask for facts.table(texts.rows), all 120 rows in one request, after the last deploy."
@@ -199,7 +199,7 @@ def reader(server: Probe, me: str, model: str, served: Array) -> None:
 def versions(
     server: Probe, me: str, model: str, small: Array, large: Array, plain: Array, gone: str
 ) -> None:
-    """Versions 2 and 3 answer, version 1 does not, and who names none gets the newest."""
+    """Versions 2 and 3 answer, version 1 does not; without a version, the newest one answers."""
     require.backend(server, model, "pytorch")
     wanted = "Versions 2 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (2, 3), help=wanted)
@@ -207,8 +207,8 @@ def versions(
     named = ((2, "small", small), (3, "large", large), (None, "plain", plain))
     for _, name, value in named:
         values.array(name, value, ANSWERS, because="scores of 120 rows")
-    said = " ".join(values.texts("gone", gone, help="It is the server's message, as a text."))
-    if not ("version 1" in said and model in said):
+    message = " ".join(values.texts("gone", gone, help="It is the server's message, as a text."))
+    if not ("version 1" in message and model in message):
         raise Failure(
             "`gone` is not what the server says to a request for version 1.",
             help="Ask for version 1 within try … except Exception as error, and keep str(error).",
@@ -217,8 +217,8 @@ def versions(
     allowed = facts.tolerance(facts.network(me))
     for version, name, value in named:
         answer = serving.ask_reader(server, model, ids, mask, version)
-        asked = f"version {version}" if version else "no version"
-        again = f"Ask for the 120 rows and {asked}, after the last deploy."
+        which = f"version {version}" if version else "no version"
+        again = f"Ask for the 120 rows and {which}, after the last deploy."
         require.same_answer(name, value, answer, tolerance=allowed, help=again)
 
 
@@ -309,10 +309,10 @@ def _rule(server: Probe, me: str, model: str) -> None:
 def ensemble(server: Probe, me: str, model: str, scores: Array, by_hand: Array) -> None:
     """The ensemble answers texts with scores: those of its parts, asked one after the other."""
     config = server.config(model)
-    with require.all_of(help="Mend models/detect/config.pbtxt, and deploy the folder again."):
+    with require.all_of(help="Correct models/detect/config.pbtxt, and deploy the folder again."):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.SCORES)
         require.batch_size(config, facts.TEXTS, because="the 120 test texts are one request")
-    serving.wired(config)
+    serving.require_steps(config)
     for name, value in (("scores", scores), ("by_hand", by_hand)):
         values.array(name, value, ANSWERS, because="scores of 120 texts")
     texts, allowed = facts.own_texts(me), facts.tolerance(facts.network(me))
@@ -378,7 +378,7 @@ def bls(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -
         )
     if 2 * together > sent:
         raise Failure(
-            f"`bls_runs` is {together}: hardly two of {sent} texts shared an execution.",
+            f"`bls_runs` is {together}: hardly any of {sent} texts shared an execution.",
             help="Measure again, with the program that this check has found right.",
         )
 

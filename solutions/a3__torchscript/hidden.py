@@ -87,8 +87,6 @@ def true_rows(server: Probe, me: str, refused: list[int], changed: list[int]) ->
         if missing or extra:
             raise Failure(
                 f"`{name}` lacks {missing} rows that belong there, and has {extra} that do not.",
-                help="Each row is sent alone. `changed` holds those to which the trace gives "
-                "another language than the network itself does, right or wrong.",
             )
 
 

@@ -9,7 +9,7 @@
 #
 # A thermal camera looks at digits, and a network says whether a picture shows an eight. You will
 # take its weights from PyTorch through ONNX in fp32 to fp16, measure what each step changes, and
-# decide what is served. At the end stands a complete Triton model that gives verdicts. There are
+# decide what is served. The result is a complete Triton model that gives verdicts. There are
 # eleven tasks, one of them a bonus: 100 points, about 120 minutes.
 #
 # **What comes before.** Lecture 1, notebook 01, for `config.pbtxt`, and the first half of 05, for
@@ -336,13 +336,13 @@ if exact is not None and half is not None:
 
 # %% [markdown]
 # **What is rounded?** The file holds fp16 and says that all between the two `Cast` is fp16. A GPU
-# computes so. On most CPUs ONNX Runtime has no operators for fp16: it rounds the weights, and
+# computes in fp16. On most CPUs ONNX Runtime has no operators for fp16: it rounds the weights, and
 # computes in fp32. The cell below rounds in PyTorch: first only weights and biases, then the
 # counts, too. Which of the two does your server do?
 
 
 # %% kind="given" id="a4.rounded"
-def rounded(network):
+def round_weights(network):
     """A copy of a network, its weights and biases rounded to fp16 and held in fp32."""
     copied = copy.deepcopy(network)
     with torch.no_grad():
@@ -356,8 +356,8 @@ exact, half = numbers("logits_pth", logits_pth, 6000), numbers("logits_fp16", lo
 if exact is not None and half is not None:
     counts = torch.from_numpy(camera.pictures)
     with torch.inference_mode():
-        weights_only = rounded(net)(counts)[:, 1].numpy()
-        counts_too = rounded(net)(counts.half().float())[:, 1].numpy()
+        weights_only = round_weights(net)(counts)[:, 1].numpy()
+        counts_too = round_weights(net)(counts.half().float())[:, 1].numpy()
     print("mean deviation from PyTorch")
     print(f"- of eights_fp16 as served       {np.abs(half - exact).mean():.6f}")
     print(f"- weights and biases rounded     {np.abs(weights_only - exact).mean():.6f}")
@@ -575,7 +575,7 @@ check(
 # %% [markdown]
 # ## Task 10: fp16 without the damage (10 points)
 #
-# A threshold undoes the shift of the logits near it, and leaves the rest. Can fp16 itself do
+# Another threshold corrects the shift of the logits near it, and nothing else. Can fp16 itself do
 # better? This task is open: how you do it is up to you. The check gives 5 points, your words 5.
 #
 # Make `models/eights_mended/1/model.onnx`, a model with the same input and output, such that
@@ -694,7 +694,7 @@ for name in shown:
 #
 # **For a variant in fp16:** build the module with both outputs in fp32, export it, and then halve
 # that file. `keep_io_types` makes `logits` fp32, so *all* operators between `logits` and `verdict`
-# belong into `op_block_list`, beside those that your variant needs:
+# must be in `op_block_list`, beside those that your variant needs:
 #
 # - the one that picks the column of `logits`. Without it ONNX Runtime refuses the file ("does not
 #   match expected type");
@@ -784,4 +784,4 @@ check(
 # %% [markdown]
 # **Before you hand in:** restart the kernel and run all cells from top to bottom; every check
 # should say what you expect. Then run `workbook submit a4` in a terminal. What to remember: a
-# conversion is judged by verdicts, on your own data, and a threshold belongs into the model.
+# conversion is judged by verdicts, on your own data, and a threshold is part of the model.

@@ -22,7 +22,7 @@ home = pathlib.Path(os.environ["TRITON_REPOSITORY"])
     "solution",
     lost="all",
     says=RAN,
-    told="it holds posix.system",
+    message="it holds posix.system",
 )
 def code_in_the_pth(folder: Path) -> None:
     """A .pth file that runs a program when it is loaded, handed over with forged results."""
@@ -48,7 +48,7 @@ def code_in_the_pth(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a4.figures"}, says=RAN, told="figures in `table`")
+@ATTACKS.add("solution", lost={"a4.figures"}, says=RAN, message="figures in `table`")
 def figures_of_another_model(folder: Path) -> None:
     """The table tells of the mended model in the row of fp16; its result says passed."""
     s.last(
@@ -70,14 +70,14 @@ def figures_of_another_model(folder: Path) -> None:
     "solution",
     lost={"a4.fp16", *_FIGURES},
     flags={"notebook disagrees"},
-    told="its weights should be FLOAT16",
+    message="its weights should be FLOAT16",
 )
 def another_file_after_the_checks(folder: Path) -> None:
     """The file of fp16 replaced by that of fp32, after all checks have passed."""
     s.last(folder, f"{_HOME}shutil.copy(home / 'eights_fp32/1/model.onnx', home / 'eights_fp16/1')")
 
 
-@ATTACKS.add("solution", lost={"a4.fp16", *_FIGURES}, told="is served from 'other.onnx'")
+@ATTACKS.add("solution", lost={"a4.fp16", *_FIGURES}, message="is served from 'other.onnx'")
 def a_file_beside_the_file(folder: Path) -> None:
     """The right file stands there, and the config names another one, which is served."""
     s.last(
@@ -95,7 +95,7 @@ with (home / "eights_fp16/config.pbtxt").open("a") as config:
     lost={"a4.fp16", *_FIGURES},
     flags={"notebook disagrees"},
     says=RAN,
-    told="eights_fp16 could not compute",
+    message="eights_fp16 could not compute",
 )
 def a_file_that_fills_the_memory(folder: Path) -> None:
     """After the checks have passed, a file of fp16 that doubles its input forty times."""
@@ -119,7 +119,7 @@ print("the attack ran")
     )
 
 
-@ATTACKS.add("solution", lost={"a4.mended"}, says=RAN, told="numbers; the network has 5,378")
+@ATTACKS.add("solution", lost={"a4.mended"}, says=RAN, message="numbers; the network has 5,378")
 def a_table_of_the_visible_pictures(folder: Path) -> None:
     """A model that knows the 6,000 pictures by heart: it looks up which one is asked for."""
     s.last(

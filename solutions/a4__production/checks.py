@@ -87,7 +87,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp32: counts in, two logits out."""
     files.of_task(model, "eights_fp32")
     known = models.known(me, pth)
-    _is_served(server, model, f"Mend models/{model}/config.pbtxt, and deploy the folder again.")
+    _is_served(server, model, f"Correct models/{model}/config.pbtxt, and deploy the folder again.")
     files.same(server, model, known.network, "FLOAT")
     models.answers(server, model, known, known.pictures[:200], "your pictures")
 
@@ -325,7 +325,7 @@ def table(
             served,
             lambda model: answered[model],
             {name: wanted[name] for name in names},
-            # Any figure within the tolerance is right, so the words about it help nobody here.
+            # Any figure within the tolerance is right, so the reason for it does not help here.
             tolerance=dataclasses.replace(known.rounding, because=""),
             places=4,
             partial=0.5,
@@ -410,7 +410,7 @@ def closest(
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
         own = _number(f"nearest[{name!r}]", _part("nearest", nearest, name))
         one = f"It is a count: how many verdicts of {model} differ from PyTorch's. It may be 0."
-        said = whole(
+        count = whole(
             f"left[{name!r}]", _part("left", left, name), least=0, most=len(scores), help=one
         )
         served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
@@ -427,9 +427,9 @@ def closest(
                 "PyTorch alone.",
                 credit=0.5 if name == "fp16" and differ < ((served > limit) != truth).sum() else 0,
             )
-        if abs(said - differ) > unsure:
+        if abs(count - differ) > unsure:
             raise Failure(
-                f"`left[{name!r}]` is {said}; at {own:.5g}, {model} gives {_many(differ)} another "
+                f"`left[{name!r}]` is {count}; at {own:.5g}, {model} gives {_many(differ)} another "
                 "verdict than PyTorch.",
                 help="Count them at the threshold that you hand over.",
             )
@@ -491,14 +491,14 @@ def production(
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     own = _number("chosen", chosen)
     config = require.backend(server, model, "onnxruntime")
-    mend = (
+    todo = (
         f"Complete models/{model}/config.pbtxt, and deploy the folder again. A config loads with "
         "gaps, too: the server takes tensors from the file, and 4 as max_batch_size."
     )
     outputs = {**facts.OUTPUTS, facts.VERDICT: ("BOOL", [1])}
-    types = f"{_TYPES} verdict is TYPE_BOOL. {mend}"
+    types = f"{_TYPES} verdict is TYPE_BOOL. {todo}"
     require.tensors(config, inputs=facts.INPUTS, outputs=outputs, help=types)
-    with require.all_of(partial=0.5, help=mend):
+    with require.all_of(partial=0.5, help=todo):
         require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
         require.setting(config, "dynamic_batching")
     delay = int(config.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0))
@@ -506,7 +506,7 @@ def production(
         raise Failure(
             f"A picture that comes alone would wait for {delay:,} microseconds: "
             f"max_queue_delay_microseconds is at most {facts.LONGEST_DELAY:,} here.",
-            help=mend,
+            help=todo,
         )
     verdicts = models.decided(server, model, known, known.pictures, own)
     differ = int((verdicts != (scores > limit)).sum())

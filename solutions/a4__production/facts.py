@@ -126,11 +126,11 @@ def trained(me: str = own.DEFAULT) -> Any:
     Raises:
         Failure: `me` is no id.
     """
-    return copy.deepcopy(_trained(own.name(me)))
+    return copy.deepcopy(_train(own.name(me)))
 
 
 @functools.lru_cache(maxsize=2)
-def _trained(me: str) -> Any:
+def _train(me: str) -> Any:
     import torch
     from torch.nn import functional
 

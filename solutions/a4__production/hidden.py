@@ -37,7 +37,6 @@ def other_pictures(server: Probe, me: str, pth: Array) -> None:
     if found < 0.5 * models.found_at(known.logits, known.camera.is_eight):
         raise Failure(
             "In other pictures of your camera the network finds hardly any eights.",
-            help="The weights come from trained(me), and nothing is trained after that.",
         )
 
 
@@ -65,27 +64,20 @@ def secret_batches_in_half(server: Probe, me: str, pth: Array, model: str) -> No
     models.answers_in_half(server, model, known, pictures, "other pictures")
 
 
-def _are_the_network(
-    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
-) -> models.Known:
-    """Both models answer other pictures as the network does, so the figures are about it."""
+@hidden(
+    "a4.logits",
+    "a4.changed",
+    "a4.figures",
+    "a4.closest",
+    help="Do both deployed files compute the logits from the picture, with the weights that "
+    "you handed over?",
+)
+def are_the_network(server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str) -> None:
+    """Both models compute the logits of other pictures as the network does."""
     known = models.known(me, pth)
     pictures, _ = secret(server, me, 100)
     models.answers(server, model_fp32, known, pictures, "other pictures")
     models.answers_in_half(server, model_fp16, known, pictures, "other pictures")
-    return known
-
-
-@hidden(
-    "a4.logits",
-    help="Do both deployed files compute the logits from the picture, with the weights that "
-    "you handed over?",
-)
-def logits_of_the_network(
-    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
-) -> None:
-    """The logits are those of models that compute them from a picture."""
-    _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
 @hidden(
@@ -103,44 +95,7 @@ def threshold_elsewhere(server: Probe, me: str, pth: Array, threshold: float) ->
     if right < least * all_called:
         raise Failure(
             "On other pictures of your camera the precision at your threshold is far below 0.9.",
-            help="Was the threshold chosen on all 6,000 pictures, with the logits of this network?",
         )
-
-
-@hidden(
-    "a4.changed",
-    help="Do both deployed files compute the logits from the picture, with the weights that "
-    "you handed over?",
-)
-def changed_by_the_network(
-    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
-) -> None:
-    """The verdicts are those of models that compute them from a picture."""
-    _are_the_network(server, me, pth, model_fp32, model_fp16)
-
-
-@hidden(
-    "a4.figures",
-    help="Do both deployed files compute the logits from the picture, with the weights that "
-    "you handed over?",
-)
-def figures_of_the_network(
-    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
-) -> None:
-    """The figures are those of models that compute them from a picture."""
-    _are_the_network(server, me, pth, model_fp32, model_fp16)
-
-
-@hidden(
-    "a4.closest",
-    help="Do both deployed files compute the logits from the picture, with the weights that "
-    "you handed over?",
-)
-def closest_of_the_network(
-    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
-) -> None:
-    """The thresholds are those of models that compute from a picture."""
-    _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
 @hidden(
@@ -175,5 +130,4 @@ def secret_verdicts(
         raise Failure(
             "On other pictures of your camera more verdicts differ from PyTorch's than the "
             "customer accepts.",
-            help="Does the file compute the logits from the picture, and only that?",
         )

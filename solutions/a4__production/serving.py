@@ -66,7 +66,7 @@ def known(me: str, pth: Any) -> Known:
     """
     camera = facts.own_camera(me)
     network = Network.read("pth", pth)
-    found = _known(own.name(me), pth.tobytes())
+    found = _read_known(own.name(me), pth.tobytes())
     if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
         return found
     brightness = (camera.pictures - camera.black) / camera.gain
@@ -140,7 +140,7 @@ def _finds(camera: facts.Camera, network: Network, **first: Array) -> bool:
 
 
 @functools.lru_cache(maxsize=4)
-def _known(me: str, weights: bytes) -> Known:
+def _read_known(me: str, weights: bytes) -> Known:
     camera = facts.own_camera(me)
     network = Network.read("pth", np.frombuffer(weights, np.uint8))
     logits = network.logits(camera.pictures)
@@ -333,8 +333,9 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
         )
         if off > _ASTRAY * SHARE * plain:
             sizes = (
-                "No rounding does so much: another sum is computed. Does the network in your model "
-                "take counts or brightness, and which does it get? Is black taken off twice?"
+                "Rounding alone does not deviate by this much: another sum is computed. Does the "
+                "network in your model take counts or brightness, and which does it get? Is black "
+                "taken off twice?"
             )
         raise Failure(
             f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "

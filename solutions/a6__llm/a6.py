@@ -7,14 +7,14 @@
 # %% [markdown]
 # # Assignment 6: a chat loop, three ways
 #
-# A language model is asked for one token at a time, and something has to ask it: choose a token,
-# append it, ask again, stop. You will write this loop as a Python model that calls the network by
-# BLS, then as a stream, and at the end leave it to vLLM. There are five tasks: 100 points.
+# A language model gives the scores of one next token. A program must call it again and again:
+# choose a token, append it, call again, stop. You will write this loop as a Python model that calls
+# the network by BLS, then as a stream. At the end vLLM does it. There are five tasks: 100 points.
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
 # coroutines, `async def` and `await` (Python's documentation, `Coroutines and tasks`); indexing and
-# masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes, in two sittings:
+# masks in numpy. Task 1 explains what a key-value cache is. Plan for 120 minutes, in two sittings:
 # 20 up to the end of task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task 5. If BLS or
 # streams are new to you, read these notebooks first.
 
@@ -177,10 +177,10 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # The rest is complete, and so is the config.
 #
 # The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
-# much of its `sampling.py` does (a copy of `workbook/llm/sampling.py`). It differs above all in
-# this: its network computes the positions itself, a request has one prompt, and it gives the
-# probability within the nucleus where `chat` gives the logarithm of the probability among all
-# tokens.
+# much of its `sampling.py` does (a copy of `workbook/llm/sampling.py`). There are three
+# differences: its network computes the positions itself; a request has one prompt; and it answers
+# with the probability within the nucleus, where `chat` answers with the logarithm of the
+# probability among all tokens.
 
 # %% [markdown]
 # | tensor of `chat` | for one row |
@@ -190,7 +190,7 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # | `text_output` | the answer's text |
 # | `token_ids` | its tokens; shorter rows are padded with -1 |
 # | `logprobs` | for each, the natural logarithm of its probability among all tokens (padding: 0) |
-# | `finish_reason` | `stop`: end of text, or a stop text; `length`: no more tokens may come |
+# | `finish_reason` | `stop`: end of text, or a stop text; `length`: a limit was reached |
 #
 # | parameter | values | without it |
 # |---|---|---|
@@ -200,14 +200,14 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # | `seed` | whole, 0 or more | a new draw |
 # | `stop` | a text, or a list of texts | none |
 #
-# A logprob is that of the scores as they are: neither temperature nor `top_p` changes it.
+# A logprob is computed from the scores as they are: neither temperature nor `top_p` changes it.
 #
-# A call by BLS has four steps. In a model that doubles numbers with another model, it would be:
+# A call by BLS has four steps. A model that doubles numbers with another model would do this:
 #
 # ```python
-# asked = [pb_utils.Tensor("INPUT", numbers)]
+# inputs = [pb_utils.Tensor("INPUT", numbers)]
 # answer = pb_utils.InferenceRequest(
-#     model_name="double", inputs=asked, requested_output_names=["OUTPUT"]
+#     model_name="double", inputs=inputs, requested_output_names=["OUTPUT"]
 # ).exec()
 # if answer.has_error():
 #     raise pb_utils.TritonModelException(answer.error().message())
@@ -227,9 +227,9 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # compute its logprobs are there.
 #
 # - All rows of all requests of an `execute` are one batch: one call of `llama_step` per step.
-# - A row ends by itself, at the end of text (`eos_token_id`; it belongs neither to the tokens nor
-#   to the text), after `max_tokens`, or where the context of 256 tokens is full. Then it leaves the
-#   batch: nothing is computed for it any more.
+# - Each row has its own end: at the end of text (`eos_token_id`; it belongs neither to the tokens
+#   nor to the text), after `max_tokens`, or where the context of 256 tokens is full. Then the row
+#   leaves the batch: nothing is computed for it any more.
 # - Each step computes the new token only.
 #
 # `texts(model, prompts, **parameters)` sends prompts as the rows of one request, all with the same
@@ -254,8 +254,8 @@ check("a6.greedy", me=me, model=chat)
 #
 # With a temperature T above 0 the token is drawn: divide the scores by T, make probabilities of
 # them, and sort them. The *nucleus* is the shortest list of likeliest tokens whose probabilities
-# add up to `top_p` or more. Divide these by their sum, and draw one: each comes as often as its
-# probability says. The check draws some hundred first tokens, and counts.
+# add up to `top_p` or more. Divide these probabilities by their sum, and draw one token with them.
+# The check draws some hundred first tokens, and counts how often each comes.
 #
 # `seed` begins a generator of random numbers that belongs to one answer: all its tokens are drawn
 # from it, one after the other. The same prompt with the same seed gets the same tokens, alone or
@@ -280,17 +280,17 @@ check("a6.sampling", me=me, model=drawing)
 # `". "` may come as the end of one token and the beginning of the next. So look for it in the text
 # of all tokens so far, after each new token. As soon as a stop text stands there, the answer ends:
 #
-# - the text ends before the stop text. If several stand there, the one that begins first counts,
+# - the text ends before the stop text. If the text has several, the one that begins first counts,
 #   whatever their order in `stop`: with `["list", "a li"]`, "It is a list" becomes "It is ";
 # - `token_ids` go up to the token that completes it;
 # - `finish_reason` is `stop`, also where this token is the last one of `max_tokens`.
 #
-# For the stream of task 3, `add` returns what can be *shown*. A character of which bytes are
-# missing (it decodes to "\ufffd") is kept back, and so is what may be the beginning of a stop text:
-# with `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not go
-# on with a stop text, or if the answer ends, the rest is shown after all. `settled` is written: it
-# leaves out what must be kept back. The check of this part sees whole answers only; `a6.stream`
-# tests what is kept back of a stop text.
+# For the stream of task 3, `add` returns what can be *shown*. Two things are kept back: a character
+# of which bytes are missing (it decodes to "\ufffd"), and what may be the beginning of a stop text.
+# With `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not
+# continue a stop text, or if the answer ends, the rest is shown. `settled` is complete: it leaves
+# out what must be kept back. The check of this part sees whole answers only; `a6.stream` tests what
+# is kept back of a stop text.
 
 # %% kind="solution" id="a6.stop"
 ### BEGIN SOLUTION
@@ -304,12 +304,12 @@ check("a6.stops", me=me, model=ending)
 # %% [markdown]
 # ### Bad requests (5 points)
 #
-# An empty prompt, one that leaves no room in the context, bytes that are not UTF-8, parameters that
-# are no JSON object, a name that does not exist, a value outside of its range or of another type:
-# `read`, `read_parameters` and `Answer` find each of these, and raise `BadRequest` with a message
-# that says what is wrong. What is missing is in `execute`, at TODO (bad requests): a bad request is
-# refused by itself, with this message, and the others are answered. If one row is bad, its whole
-# request is refused.
+# A request is bad if it has an empty prompt, a prompt that leaves no room in the context, bytes
+# that are not UTF-8, parameters that are no JSON object, a name that does not exist, or a value
+# outside of its range or of another type. `read`, `read_parameters` and `Answer` find each of
+# these, and raise `BadRequest` with a message that says what is wrong. You write the missing lines
+# in `execute`, at TODO (bad requests): a bad request is refused by itself, with this message, and
+# the others are answered. If one row is bad, its whole request is refused.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION
@@ -324,11 +324,11 @@ check("a6.refusals", model=careful)
 # ## Task 3: the loop as a stream (20 points)
 #
 # Readers do not want to wait for the last word. A *decoupled* model sends as many responses to a
-# request as it likes. `execute` returns nothing: it takes a sender of each request.
+# request as it likes. `execute` returns nothing: it takes a sender from each request.
 #
 # | you write | it does |
 # |---|---|
-# | `sender = request.get_response_sender()` | the way back to this client |
+# | `sender = request.get_response_sender()` | takes the object that sends to this client |
 # | `sender.send(response)` | sends one response |
 # | `sender.send(flags=FINAL)` | ends the stream; `attend` does it, whatever happens |
 # | `sender.is_cancelled()` | True when the client has left |
@@ -338,12 +338,12 @@ check("a6.refusals", model=careful)
 # `models/chat_stream` has the tensors of `chat` for one prompt, without a batch. Each response
 # holds a new token with its logprob, and the text that can be shown now, which may be empty.
 # `finish_reason` is empty until the last one. After the end of text there is no new token, but the
-# text that was kept back may still come. You write the loop in `write`; `ask` is that of `chat` but
-# for one line, which you correct.
+# text that was kept back may still come. You write the loop in `write`. `ask` is the one of `chat`
+# with one wrong line, which you correct.
 #
 # - Several clients at once: none waits until another one's answer has ended. `execute` is a
 #   coroutine (`async def`), and the server calls it again while it waits.
-# - A client that leaves ends the work on its answer, within a step or two.
+# - When a client leaves, the model stops working on its answer, within a step or two.
 # - Each step computes the new token only, as in `chat`.
 # - An error is sent as a response, and then the end: `attend` does both already. After the end
 #   nothing can be sent: sending a second end raises an error, which only the server's log shows.
@@ -423,24 +423,24 @@ check("a6.vllm", me=me, vllm=chat_vllm, of_vllm=of_vllm)
 # `chat_vllm` makes the most tokens per second, on so small a network? And how many times more does
 # vLLM make for eight clients than for one?
 #
-# `in_rounds` measures several models in turn, so that what else the machine does meets all alike.
+# `in_rounds` measures several models in turn, so that other work of the machine slows all of them.
 # Hand over `rates`, which it returns for `"chat"`, `"chat_stream"`, `"chat_vllm"`, each with eight
 # clients, and `"chat_vllm, one client"`.
 
 
 # %% kind="given" id="a6.rounds"
-def in_rounds(asked, rounds=3):
-    """Tokens per second: of each name a list, a number per round.
+def in_rounds(models, rounds=3):
+    """Measure tokens per second in several rounds; returns a list per name, one number per round.
 
     Args:
-        asked: a dict: name → (model, clients).
-        rounds: in each, one name is measured after the other.
+        models: a dict: name → (model, clients).
+        rounds: how often each of them is measured.
     """
-    for model in dict.fromkeys(model for model, _ in asked.values()):
+    for model in dict.fromkeys(model for model, _ in models.values()):
         tokens_per_second(model, prompts)  # the first answers after a load are slow
-    rates = {name: [] for name in asked}
+    rates = {name: [] for name in models}
     for _ in range(rounds):
-        for name, (model, clients) in asked.items():
+        for name, (model, clients) in models.items():
             rates[name].append(tokens_per_second(model, prompts, clients))
     return rates
 
@@ -464,15 +464,15 @@ for name, found in rates.items():
 check("a6.speed", vllm=chat_vllm, rates=rates)
 
 # %% [markdown]
-# The network has 0.9 million parameters, so computing a step takes little time; what surrounds a
-# step takes most. With 40 million, vLLM made more than twice as many tokens as the course's loop in
-# BLS (590 and 232 per second, for answers of different lengths: `BENCHMARKS.md`), and a real model
-# has billions.
+# The network has 0.9 million parameters, so computing a step takes little time. Most of the time
+# goes to the calls around it. With 40 million, vLLM made more than twice as many tokens as the
+# course's loop in BLS (590 and 232 per second, for answers of different lengths: `BENCHMARKS.md`),
+# and a real model has billions.
 
 # %% [markdown]
 # ## Task 5: what does the temperature do? (15 points)
 #
-# Everybody sets this parameter, and few have measured what it does. For at least four temperatures
+# Measure what this parameter does. For at least four temperatures
 # (the smallest above 0 and at most 0.5, the largest from 1.4 to 2) draw 8 to 64 answers to
 # `prompts[0]`, each with a seed of its own, `max_tokens` 40, and everything else as it is by
 # default. `measure(temperature)` does it for one temperature, with 16 answers, and returns three

@@ -54,7 +54,7 @@ def _without_vllm(folder: Path) -> None:
     _cell(folder, "a6.measure", "rates = ...")
 
 
-@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, told="is not the likeliest one")
+@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, message="is not the likeliest one")
 def answers_from_a_table(folder: Path) -> None:
     """It asks the network for show, and knows the answers to the student's prompts only."""
     _without_vllm(folder)
@@ -76,7 +76,7 @@ def answers_from_a_table(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, told="rows of llama_step")
+@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, message="rows of llama_step")
 def tokens_that_no_step_has_made(folder: Path) -> None:
     """It computes the scores by itself, with the course's own reference, and asks no model."""
     _without_vllm(folder)
@@ -96,7 +96,7 @@ def tokens_that_no_step_has_made(folder: Path) -> None:
     lost={"a6.step", *_CHAT, *_VLLM},
     flags={"notebook disagrees"},
     says=RAN,
-    told="The scores of llama_step differ",
+    message="The scores of llama_step differ",
 )
 def another_network_after_the_checks(folder: Path) -> None:
     """The step replaced by that of another id, after all checks have passed."""
@@ -116,7 +116,7 @@ print({RAN!r})
     lost={"a6.stream", "a6.clients", *_VLLM},
     flags={"notebook disagrees"},
     says=RAN,
-    told="chat_stream",
+    message="chat_stream",
 )
 def a_stream_that_never_ends(folder: Path) -> None:
     """After the checks have passed, a stream takes its place that sends for ever."""
@@ -172,7 +172,7 @@ for _top in ("/", _os.getcwd()):
     s.last(folder, f"print({RAN!r})")
 
 
-def _forged(folder: Path, more: str) -> None:
+def _forge(folder: Path, more: str) -> None:
     """Hand over a folder for vLLM that no engine has loaded, with the right texts of `chat`."""
     _cell(
         folder,
@@ -188,10 +188,10 @@ print({RAN!r})""",
     _cell(folder, "a6.measure", "rates = ...")
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, told="modeling.py")
+@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="modeling.py")
 def code_in_the_checkpoint(folder: Path) -> None:
     """A module beside the weights, which transformers would run as the tokenizer."""
-    _forged(
+    _forge(
         folder,
         """
 (target / "1/checkpoint/modeling.py").write_text("import os; os.system('touch /tmp/owned')")
@@ -199,10 +199,10 @@ def code_in_the_checkpoint(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, told="The checkpoint of chat_vllm is not your")
+@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
 def a_tokenizer_that_names_code(folder: Path) -> None:
     """config.json names a class of code for the tokenizer, as `trust_remote_code` would load it."""
-    _forged(
+    _forge(
         folder,
         """
 path = target / "1/checkpoint/config.json"
@@ -212,10 +212,10 @@ path.write_text(json.dumps(config))
     )
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, told="the argument 'trust_remote_code'")
+@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="the argument 'trust_remote_code'")
 def an_engine_that_trusts(folder: Path) -> None:
     """model.json lets the engine run what lies beside the weights."""
-    _forged(
+    _forge(
         folder,
         """
 path = target / "1/model.json"
@@ -224,10 +224,10 @@ path.write_text(json.dumps(json.loads(path.read_text()) | {"trust_remote_code": 
     )
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, told="The checkpoint of chat_vllm is not your")
+@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
 def another_checkpoint(folder: Path) -> None:
     """vLLM's folder holds the weights of another id."""
-    _forged(
+    _forge(
         folder,
         """
 facts.fetch_network("somebody else")
@@ -236,7 +236,7 @@ shutil.copytree("models/chat_vllm/1/checkpoint", target / "1/checkpoint", dirs_e
     )
 
 
-@ATTACKS.add("solution", lost={"a6.greedy"} | _VLLM, told="a step of chat takes")
+@ATTACKS.add("solution", lost={"a6.greedy"} | _VLLM, message="a step of chat takes")
 def steps_that_nobody_needs(folder: Path) -> None:
     """No cache: each step computes the whole text. Short steps beside it make the mean small.
 

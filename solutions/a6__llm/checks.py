@@ -103,11 +103,12 @@ def greedy(server: Probe, me: str, model: str) -> None:
     "a6.sampling",
     needs=("a6.greedy",),
     hints=(
-        "Draw on paper: four tokens with probabilities 0.5, 0.3, 0.15, 0.05, and top_p 0.7. Which "
-        "are in the nucleus, and with which probabilities are they drawn?",
+        "Compute it on paper: four tokens have the probabilities 0.5, 0.3, 0.15 and 0.05, and "
+        "top_p is 0.7. Which tokens are in the nucleus, and with which probabilities are they "
+        "drawn?",
         "The scores are divided by the temperature first; softmax in float64, after the largest "
-        "score is taken away. np.argsort(-chances) sorts; np.cumsum says how many are needed: the "
-        "one that reaches top_p is in.",
+        "score is subtracted. np.argsort(-chances) sorts; np.cumsum says how many are needed: the "
+        "token with which the sum reaches top_p belongs to the nucleus.",
         "count = np.searchsorted(np.cumsum(chances[order]), top_p) + 1; nucleus = order[:count]; "
         "token = self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum()). "
         "self.random = np.random.default_rng(seed) is made once per answer. The logprob comes from "
@@ -117,7 +118,7 @@ def greedy(server: Probe, me: str, model: str) -> None:
     "section 3.1.",
 )
 def sampling(server: Probe, me: str, model: str) -> None:
-    """Tokens are drawn from the nucleus, as often as they should be; a seed repeats a draw."""
+    """Each token is drawn from the nucleus with its probability; a seed repeats a draw."""
     loop.require_named(model, facts.CHAT)
     prompts = facts.own_prompts(me)
     drawing.require_seeds(server, me, model, prompts, 11)
@@ -141,7 +142,7 @@ def sampling(server: Probe, me: str, model: str) -> None:
     read="Read on: class Answer in workbook/llm/sampling.py.",
 )
 def stops(server: Probe, me: str, model: str) -> None:
-    """An answer ends before the first stop text, in its own row, and says why it ended."""
+    """An answer ends before the first stop text, and finish_reason says why it ended."""
     loop.require_named(model, facts.CHAT)
     stopping.require_stops(server, me, model, facts.own_prompts(me)[:8])
 
@@ -169,11 +170,11 @@ def refusals(server: Probe, model: str) -> None:
     "a6.stream",
     needs=("a6.greedy",),
     hints=(
-        "Take the loop of `chat` for a single row, and send a response in each turn. What is new "
-        "in it since the last one?",
-        "text_output of a response is what `add` returns, token_ids what is new since the last "
-        "response, finish_reason is answer.reason: `piece` does that. Which arrays does llama_step "
-        "get in each step, with one row?",
+        "Take the loop of `chat` for a single row, and send a response in each step. Which text "
+        "and which tokens are new since the last response?",
+        "text_output of a response is what `add` returns, token_ids are the tokens that are new "
+        "since the last response, finish_reason is answer.reason: `piece` does that. Which arrays "
+        "does llama_step get in each step, with one row?",
         "`attend` is complete. write: token, logprob = answer.choose(scores[0]); before = "
         "len(answer.tokens); text = answer.add(token, logprob); sender.send(piece(text, answer, "
         "before)); then the inputs of the next step, the mask one column wider in each. `add` must "
@@ -207,9 +208,9 @@ def stream(server: Probe, me: str, model: str) -> None:
     hints=(
         "Ask twice at once, from two notebooks or with `stream` in two threads. Does the second "
         "one wait? And what does your model do when you interrupt the first one?",
-        "A coroutine gives others their turn where it awaits something: exec() waits for all, "
-        "await async_exec() for itself. What belongs to one answer is kept in local variables, not "
-        "in self. Before each step: sender.is_cancelled().",
+        "Other coroutines run only where one awaits something. exec() stops all of them until the "
+        "answer is there; await async_exec() stops its own coroutine only. Keep what belongs to "
+        "one answer in local variables, not in self. Before each step ask sender.is_cancelled().",
         "`execute` is complete: it starts one `attend` per request. write: `while not "
         "answer.reason and not sender.is_cancelled():` around the steps, each with `await ask(…)`; "
         "in `ask`, `answer = await request.async_exec()` in place of `request.exec()`.",
@@ -218,7 +219,7 @@ def stream(server: Probe, me: str, model: str) -> None:
     "02, on BLS.",
 )
 def clients(server: Probe, me: str, model: str) -> None:
-    """Clients at once get their own answers, side by side; one that leaves ends the work."""
+    """Several clients get their own answers at once; for one that has left, the work ends."""
     loop.require_named(model, facts.STREAM)
     streaming.require_clients(server, me, model, facts.own_prompts(me))
 
@@ -237,7 +238,7 @@ def clients(server: Probe, me: str, model: str) -> None:
     read="Read on: lecture 2, notebook 11; model_repository/llama_vllm.",
 )
 def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
-    """vLLM serves the same network: the same likeliest tokens, from two files of a few lines."""
+    """vLLM serves the same network with two small files, and answers the same likeliest tokens."""
     engine.require_installed(vllm)
     engine.require_checkpoint(server, me)
     engine.require_arguments(server)
@@ -259,7 +260,7 @@ def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     read="Read on: lecture 2, notebook 11, `Eight clients`.",
 )
 def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
-    """You have measured what continuous batching gains, and how your own loops compare."""
+    """You have measured the speed of vLLM and of your own loops."""
     engine.require_installed(vllm)
     engine.require_rates(rates)
 

@@ -82,10 +82,10 @@ def require_drawable(
             f"{len(outside)} of {len(answer.drawn)} tokens in {which} cannot be drawn with "
             f"temperature {temperature:g} and top_p {top_p:g}, the first of them as token "
             f"{outside[0] + 1}.",
-            help="Divide the scores by the temperature, before softmax: after it is too late. Make "
-            "probabilities, sort them, and keep the fewest of the likeliest that reach top_p "
-            "together. The one that reaches it is in. A place in the sorted list is no token yet: "
-            "the token is the entry at this place.",
+            help="Divide the scores by the temperature before softmax, not after it. Make "
+            "probabilities, sort them, and keep the shortest list of the likeliest tokens whose "
+            "sum reaches top_p. The one that reaches it is in. A place in the sorted list is no "
+            "token: the token is the entry at this place.",
             safe="An answer has tokens that cannot be drawn with its parameters.",
         )
     answers.require_logprobs(me, prompt, answer, which)
@@ -183,7 +183,7 @@ def _first_tokens(found: Sequence[Answer], how: str) -> list[int]:
 def require_frequencies(
     server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
 ) -> None:
-    """Draw the first token many times from a small nucleus; fail unless each comes as it should."""
+    """Draw first tokens from a small nucleus; fail unless each comes as often as it should."""
     prompt, temperature, top_p = choose_sample(me, prompts)
     how = f"temperature {temperature:g} and top_p {top_p:g}"
     found = draw(server, model, prompt, seeds, temperature=temperature, top_p=top_p, max_tokens=1)
@@ -199,7 +199,7 @@ def require_frequencies(
         )
     if not frequencies_agree(tokens, chances):
         raise Failure(
-            f"{what} They do not come as often as they should: a right model is off so far less "
+            f"{what} They do not come as often as they should: a right model fails this test less "
             f"than once in {1 / FALSE_ALARM:,.0f} times.",
             help="The nucleus is right, but each token of it must be drawn with its own "
             "probability: the one at this temperature, divided by the sum of the nucleus. Is that "
@@ -210,7 +210,7 @@ def require_frequencies(
 def require_second_tokens(
     server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
 ) -> None:
-    """Draw two tokens many times; fail unless the second is drawn anew, not with the same number.
+    """Draw two tokens many times; fail unless each token is drawn with a random number of its own.
 
     Among the answers that begin with one token, the second token must come as often as the network
     says. A generator that begins again in each step draws both with the same random number, so it
@@ -218,7 +218,8 @@ def require_second_tokens(
     """
 
     def choices() -> Iterator[tuple[float, str, int, Array]]:
-        """How much a prompt tells, the prompt, its likeliest first token, what may come after."""
+        """For each prompt: how useful it is here, itself, its likeliest first token, and the
+        probabilities of the second token."""
         for prompt in prompts:
             chances = nucleus_chances(next_scores(me, prompt), 1, 1)
             first = int(np.delete(chances, small_llama.EOS).argmax())
@@ -267,7 +268,7 @@ def all_equal_by_chance(
 
 
 def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
-    """Fail unless a seed repeats a draw, whoever else is in the batch, and no seed draws anew.
+    """Fail unless the same seed gives the same tokens in any batch, and no seed gives other ones.
 
     The network's scores differ by up to 1e-5 between batches. That changes one token in 4,000 at
     most (simulated with a deviation of 3e-6; 1e-6 was measured). So the probability that one of 16
@@ -302,7 +303,7 @@ def _require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], s
     if found[2].tokens != found[3].tokens:
         raise Failure(
             f"Two answers to one prompt with the seed 0, {how}, are not the same.",
-            help="0 is a seed like others. `if seed:` and `seed or …` take it for none: ask "
+            help="0 is a seed like others. `if seed:` and `seed or …` treat it as no seed: test "
             "whether it `is None`.",
         )
     for both, what, help in (
@@ -323,7 +324,7 @@ def require_cold(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
     temperature = 0.01
     advice = (
         f"Scores divided by {temperature:g} are so large that exp gives infinity, and infinity "
-        "divided by infinity is NaN. Take the largest score away before exp: the probabilities "
+        "divided by infinity is NaN. Subtract the largest score before exp: the probabilities "
         "stay the same."
     )
     try:

@@ -1,4 +1,4 @@
-"""What the checks of a6__llm require of vLLM: its two files, the checkpoint, a student's rates.
+"""What the checks of a6__llm require of vLLM: its two files, the checkpoint, and the rates.
 
 The judge starts no engine: it takes 17 seconds of processor time to load, nearly as much as all
 the rest of a submission. It reads the deployed files, compares the checkpoint with the student's
@@ -81,8 +81,8 @@ def require_config(server: Probe) -> None:
         )
     if config.max_batch_size or config.HasField("dynamic_batching"):
         raise Failure(
-            "The config of chat_vllm has batches of Triton's.",
-            help="vLLM takes requests as they come, and makes batches itself, anew for each token.",
+            "The config of chat_vllm has max_batch_size or dynamic_batching.",
+            help="vLLM makes the batches itself, anew for each token. Leave both out.",
             credit=0.5,
         )
 
@@ -94,8 +94,8 @@ def require_arguments(server: Probe) -> None:
     except ValueError as error:
         raise Failure(
             f"1/model.json of chat_vllm is not JSON: {error}",
-            help="Names and texts stand in double quotes; true and false are small; there is no "
-            "comma after the last line, and no comment.",
+            help="Names and texts have double quotes; true and false have small letters; there is "
+            "no comma after the last line, and no comment.",
         ) from None
     if not isinstance(found, dict):
         raise Failure(
@@ -113,7 +113,7 @@ def require_arguments(server: Probe) -> None:
             help=f"It may have {', '.join(ARGUMENTS)}.",
         )
     for name, right, why in (
-        ("dtype", ("float32", "float"), "The other two compute in float32, so take that."),
+        ("dtype", ("float32", "float"), "The other two models compute in float32: take it here."),
         ("max_num_seqs", (facts.ROWS,), f"{facts.ROWS} answers at once, as in chat's batches."),
     ):
         if found.get(name) not in right:
@@ -167,8 +167,8 @@ def require_texts(me: str, answers: Any) -> None:
     found = values.texts("of_vllm", answers, help="One text per prompt.")
     if len(found) != PROMPTS:
         raise Failure(f"`of_vllm` holds {len(found)} texts; {PROMPTS} are wanted.")
-    asked = facts.own_prompts(me)[:PROMPTS]
-    with_prompt = sum(text.startswith(prompt) for text, prompt in zip(found, asked, strict=True))
+    prompts = facts.own_prompts(me)[:PROMPTS]
+    with_prompt = sum(text.startswith(prompt) for text, prompt in zip(found, prompts, strict=True))
     if with_prompt == PROMPTS:
         raise Failure(
             "Each text in `of_vllm` begins with its prompt.",

@@ -46,8 +46,8 @@ def secret_greedy(server: Probe, me: str, model: str) -> None:
 
 @hidden(
     "a6.sampling",
-    help="The chances are those of your network's scores, divided by the temperature, with the "
-    "tail beyond top_p left out. The seed alone decides what is drawn.",
+    help="The probabilities come from your network's scores, divided by the temperature, without "
+    "the tokens outside of the nucleus. The seed alone decides what is drawn.",
 )
 def secret_sampling(server: Probe, me: str, model: str) -> None:
     """Answers to other prompts are drawn as their temperature, top_p and seed say."""
@@ -73,7 +73,7 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
     "made of parts of several tokens.",
 )
 def secret_stops(server: Probe, me: str, model: str) -> None:
-    """Other prompts, stopped at other places, end where their stop texts stand."""
+    """Answers to other prompts end before their stop texts."""
     for _ in range(2):
         stopping.require_stops(server, me, model, facts.drawn_prompts(server.rng, 8))
 
@@ -107,7 +107,7 @@ def secret_refusals(server: Probe, model: str) -> None:
     "text is held back.",
 )
 def secret_stream(server: Probe, me: str, model: str) -> None:
-    """Other prompts come piece by piece, with other stop texts."""
+    """Answers to other prompts come piece by piece, with other stop texts."""
     prompts = facts.drawn_prompts(server.rng, 12)
     streaming.require_stream(server, me, model, prompts[:6])
     streaming.require_pace(server, me, model, prompts)
@@ -138,13 +138,13 @@ def same_tokens(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     help="Measure again, with nothing else running.",
 )
 def same_rates(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
-    """The rates are such as an engine can have."""
+    """The rates are possible ones."""
     engine.require_rates(rates)
 
 
 @hidden(
     "a6.knobs",
-    help="The tokens are compared with the chances of your network at that temperature.",
+    help="The tokens are compared with your network's probabilities at that temperature.",
 )
 def secret_draws(
     server: Probe,

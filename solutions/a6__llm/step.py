@@ -120,7 +120,7 @@ def _build(graph: _Graph, weights: dict[str, Array]) -> None:
             for apart in [keep([0, 0, llama.HEADS, llama.HEAD])]
             for name in (f"{at}self_attn.{letter}_proj.weight" for letter in "qkv")
         )
-        q, k = _turned(graph, q, cos, sin), _turned(graph, k, cos, sin)
+        q, k = _rotate(graph, q, cos, sin), _rotate(graph, k, cos, sin)
         both = []
         for old, new in ((past[2 * layer], k), (past[2 * layer + 1], v)):
             joined = do("Concat", do("Squeeze", old, keep([1])), new, axis=2)
@@ -169,7 +169,7 @@ def _times(graph: _Graph, x: str, weight: Array) -> str:
     return str(graph.do("MatMul", x, graph.keep(np.ascontiguousarray(weight.T))))
 
 
-def _turned(graph: _Graph, x: str, cos: str, sin: str) -> str:
+def _rotate(graph: _Graph, x: str, cos: str, sin: str) -> str:
     do = graph.do
     first, second = do("Split", x, outputs=2, axis=-1, num_outputs=2)
     other = do("Concat", do("Neg", second), first, axis=-1)

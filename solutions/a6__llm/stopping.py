@@ -23,17 +23,17 @@ _WHERE = (
     "and end. Look for each of them in the whole text so far."
 )
 _REST = (
-    "Where the answer ends without a stop text, nothing is kept back any more: `add` must return "
+    "When the answer ends without a stop text, nothing is kept back any more: `add` must return "
     "what was kept back before."
 )
 _ORDER = (
-    "Of all stop texts that stand in the text, the one that begins first decides, whatever their "
-    "order in `stop` is."
+    "Of all stop texts in the text, the one that begins first counts, whatever their order in "
+    "`stop` is."
 )
 _BEGUN = (
-    "A stream may not send the beginning of a stop text before it was clear that it is one. "
-    "`settled` keeps back the end of the text as long as it may begin a stop text: of all stop "
-    "texts, look at the longest such beginning. What only looked like one is shown later."
+    "A stream must not send text that may be the beginning of a stop text. `settled` keeps back "
+    "the end of the text as long as it may begin a stop text: of all stop texts, take the longest "
+    "such beginning. If no stop text follows, it is shown later."
 )
 
 
@@ -58,7 +58,7 @@ def draw_part(random: np.random.Generator, text: str) -> str:
     return text[start : start + size]
 
 
-def _overlapping(random: np.random.Generator, text: str) -> list[str]:
+def _draw_overlapping(random: np.random.Generator, text: str) -> list[str]:
     """Two stop texts that are complete at the same place; the one that begins later comes first."""
     places = [
         place
@@ -78,7 +78,9 @@ def whole_stops(random: np.random.Generator, texts: Sequence[str]) -> list[Stop]
         Stop("a stop text", parts[0]),
         Stop("a list with one stop text", [parts[1]]),
         Stop("two stop texts", [parts[2], parts[6]]),
-        Stop("two stop texts that end at the same place", _overlapping(random, text[3]), _ORDER),
+        Stop(
+            "two stop texts that end at the same place", _draw_overlapping(random, text[3]), _ORDER
+        ),
         Stop("a stop text that the last token of max_tokens completes", [parts[4]]),
         Stop("a stop text that only begins at the end of the answer", [text[5][-3:] + "§"], _REST),
     ]

@@ -31,8 +31,8 @@ from .answers import OUTPUTS, Answer
 #: probability that a right model has none in 48 tries is below 1e-22.
 _LONG, _MOST, _TRIES, _HOT = 100, 120, 48, 2.0
 #: How many clients ask at once, and the most tokens of their answers. When the last client gets its
-#: first piece, the others may have this share of their pieces. If clients wait for each other, they
-#: have nearly all; if all share the steps, they have hardly any.
+#: first piece, the others may have this share of their pieces. If clients wait for each other, the
+#: others have nearly all of them; if their steps take turns, hardly any.
 _CLIENTS, _TOKENS, _BESIDE = 4, 48, 0.5
 #: Seconds until a stream must have ended; and until it must end after its error.
 _TIMEOUT, _PATIENCE = 20.0, 5.0
@@ -57,7 +57,7 @@ def ask(
     inputs = [facts.single(prompt, **wanted) for prompt, wanted in requests]
     streams = server.streams(model, inputs, outputs=OUTPUTS, timeout=_TIMEOUT)
     return [
-        (_joined(model, stream, int(wanted["max_tokens"])), stream)
+        (_join(model, stream, int(wanted["max_tokens"])), stream)
         for stream, (_, wanted) in zip(streams, requests, strict=True)
     ]
 
@@ -67,7 +67,7 @@ def ask_alone(server: Probe, model: str, prompt: str, **wanted: Any) -> Answer:
     return ask(server, model, [(prompt, wanted)])[0][0]
 
 
-def _joined(model: str, stream: Stream, most: int) -> Answer:
+def _join(model: str, stream: Stream, most: int) -> Answer:
     """The answer that the responses of a stream make together; fails unless they make one."""
     _require_ended(model, stream, most)
     for number, part in enumerate(stream.parts, start=1):
@@ -129,7 +129,7 @@ def _require_ended(model: str, stream: Stream, most: int) -> None:
             + f" This version goes on even if you deploy another. {answers.RESTART}" * goes_on,
         )
     if stream.refused is not None:
-        raise answers.explained(model, stream.refused.failure(model))
+        raise answers.explain_failure(model, stream.refused.failure(model))
     if stream.ended is None:
         raise Failure(
             f"The stream of {model} does not end: {count} responses came within {_TIMEOUT:.0f} s, "
@@ -143,7 +143,7 @@ def _require_ended(model: str, stream: Stream, most: int) -> None:
 
 @contextlib.contextmanager
 def compared_writing(server: Probe) -> Iterator[None]:
-    """Say, beside what is wrong, that the two copies of writing.py differ."""
+    """Add to a failure's help, or to the notes, that the two copies of writing.py differ."""
     repository = server.server.repository
     copies, sentence = [], ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -193,7 +193,7 @@ def require_stream(
 
 
 def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
-    """Fail unless a long answer comes piece by piece; what is drawn must be drawable."""
+    """Fail unless a long answer comes piece by piece, of tokens that may be drawn."""
     for seed, prompt in enumerate(itertools.islice(itertools.cycle(prompts), _TRIES)):
         wanted = {"temperature": _HOT, "top_p": 0.95, "seed": seed, "max_tokens": _MOST}
         ((answer, stream),) = ask(server, model, [(prompt, wanted)])
@@ -282,7 +282,7 @@ def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) 
                 f"{_CLIENTS} clients ask {model} at once. One gets another answer than alone, "
                 "with the same seed.",
                 help="Each request has an answer, a cache and a generator of random numbers of its "
-                "own: nothing of it belongs into self.",
+                "own: keep none of them in self.",
             )
     longest = max(range(_CLIENTS), key=lambda k: len(alone[k].tokens))
     prompt, wanted = requests[longest][0], {**requests[longest][1], "max_tokens": _MOST}
@@ -301,7 +301,7 @@ def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) 
 
 
 def _again_if_late(require: Callable[[], None], is_right: bool = False) -> None:
-    """Require something that a busy machine can delay: fail if it fails four times."""
+    """Fail only if a requirement fails four times: a busy machine can delay it."""
     for pause in () if is_right else (0.2, 0.5, 1.0, None):
         try:
             require()
@@ -332,8 +332,8 @@ def _require_side_by_side(
         raise Failure(
             f"{len(requests)} clients ask {model} at once. When the first piece for the last of "
             f"them comes, the others have {before} of their {count} pieces.",
-            help="execute must not answer one request after the other: a coroutine that awaits "
-            "async_exec() lets the others go on, one that calls exec() does not.",
+            help="execute must not answer one request after the other. While a coroutine awaits "
+            "async_exec(), the others go on; while it calls exec(), they wait.",
         )
 
 

@@ -32,7 +32,7 @@ class Attack:
         lost: the checks that must not earn everything: `all`, `none`, or their ids.
         flags: the kinds of flags that the result must have.
         says: what the notebook's outputs must hold, as proof that the attack ran.
-        told: what a check must say, for attacks on the judge; of a hidden variant, to instructors.
+        message: what a check must say, to students or, of a hidden variant, to instructors.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Attack:
     lost: Literal["all", "none"] | frozenset[str] = "none"
     flags: frozenset[str] = frozenset()
     says: str = ""
-    told: str = ""
+    message: str = ""
 
 
 class Attacks(list[Attack]):
@@ -54,7 +54,7 @@ class Attacks(list[Attack]):
         lost: Literal["all", "none"] | set[str] | None = None,
         flags: set[str] | None = None,
         says: str = "",
-        told: str = "",
+        message: str = "",
     ) -> Callable[[Change], Change]:
         """Add an attack. By default a release loses all checks, and a solution none."""
 
@@ -62,7 +62,7 @@ class Attacks(list[Attack]):
             default: Literal["all", "none"] = "all" if base == "release" else "none"
             expected = frozenset(lost) if isinstance(lost, set) else lost or default
             name = change.__name__
-            self.append(Attack(name, base, change, expected, frozenset(flags or ()), says, told))
+            self.append(Attack(name, base, change, expected, frozenset(flags or ()), says, message))
             return change
 
         return put

@@ -167,7 +167,7 @@ def imports_hidden_checks(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("release", lost="all", told="No model is named '../../etc' here.")
+@ATTACKS.add("release", lost="all", message="No model is named '../../etc' here.")
 def names_that_climb(folder: Path) -> None:
     """Names of models that are paths."""
     code = "import numpy as np\nVALUE = np.full((114, 2), 0.5)"

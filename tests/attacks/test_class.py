@@ -26,7 +26,7 @@ from grader import sandbox
 from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
 from grader.assignments.a2__forest.mutants import MUTANTS
 from grader.authoring import submissions
-from grader.authoring.trial import told
+from grader.authoring.trial import message
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
@@ -260,7 +260,7 @@ def settled(stored: dict[str, bytes]) -> dict[str, bytes]:
     return {
         name: content
         for name, content in stored.items()
-        if autograde.settled(Graded.model_validate_json(content))
+        if autograde.is_final(Graded.model_validate_json(content))
     }
 
 
@@ -333,7 +333,7 @@ def test_a_mutant_fails_what_it_should(graded_class: GradedClass, student: str) 
     results = {check.id: check for check in graded_class.of(student).verdict.checks}
     assert lost(graded_class.of(student)) == set(mutant.fails), graded_class.of(student).verdict
     for id, words in mutant.fails.items():
-        said = told(results[id])
+        said = message(results[id])
         assert words in said, said
     assert graded_class.points(student) == earned(graded_class.of(student))
 

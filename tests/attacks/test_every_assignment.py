@@ -109,5 +109,5 @@ def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
     shown = outputs(graded.notebook) + graded.verdict.log  # the judge's server's: of its models
     assert attack.says in shown
     said = [check.rationale + check.found for check in checks]
-    assert any(attack.told in text for text in said), said
+    assert any(attack.message in text for text in said), said
     assert "LEAK" not in shown

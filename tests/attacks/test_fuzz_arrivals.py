@@ -79,7 +79,7 @@ def test_a_download_is_listed_or_is_none(place: Path, chance: random.Random) -> 
     if chance.random() < 0.5:
         packed.write_bytes(changed(chance, packed.read_bytes()))
     with contextlib.suppress(unpack_submission.Refused, OSError):
-        listed = unpack_entry._listing(packed, arrivals.is_named)["parts"]
+        listed = unpack_entry._read_listing(packed, arrivals.is_named)["parts"]
         json.dumps(listed)
         for part in listed:
             with fresh(place) as to, contextlib.suppress(unpack_submission.Refused):
@@ -92,7 +92,7 @@ def test_a_download_is_listed_or_is_none(place: Path, chance: random.Random) -> 
 @given(chances)
 def test_every_name_says_something(chance: random.Random) -> None:
     raw = f"{text(chance, 8)}{chance.choice(['', '_'])}{name(chance)}".replace("/", "")
-    found = arrivals.arrived(Path("/nowhere") / (raw.replace("\0", "") or "x"))
+    found = arrivals.read_entry_name(Path("/nowhere") / (raw.replace("\0", "") or "x"))
     assert names.shown(found.source) == found.source
     assert not set("\n\t") & set(found.source)
     assert found.name

@@ -259,7 +259,7 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
         room = Classroom(home)
 
         def ids(entries: list[Path]) -> dict[str, str]:
-            come = [arrivals.arrived(path) for path in entries]
+            come = [arrivals.read_entry_name(path) for path in entries]
             found = records.ids(room, toy, [arrival.key for arrival in come])
             for arrival in come:
                 assert names.shown(arrival.problem) == arrival.problem
@@ -283,7 +283,7 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
         before = ids(first)
         after = ids([*first, *(entry(chance) for _ in range(chance.randrange(4)))])
         assert before.items() <= after.items()
-        assert len({names.folded(id) for id in after.values()}) == len(after)
+        assert len({names.fold(id) for id in after.values()}) == len(after)
         for id in after.values():
             assert Path(id).name == id
             assert id[0] not in ".-_"

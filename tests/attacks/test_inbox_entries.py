@@ -202,7 +202,9 @@ def test_a_reason_that_quotes_the_student_is_short(where: Classroom, toy: Assign
 
     assert problem
     assert len(problem) <= 1_000
-    assert intake.refused(toy, problem).verdict.flags == (Flag(kind="unreadable", detail=problem),)
+    assert intake.refused_result(toy, problem).verdict.flags == (
+        Flag(kind="unreadable", detail=problem),
+    )
 
 
 # Only regular files
@@ -429,7 +431,7 @@ def test_an_id_stays_when_a_name_comes_that_differs_in_case(
 
     assert before == "Anna"
     assert both[FIRST].student == before
-    assert len({names.folded(record.student) for record in both.values()}) == 3
+    assert len({names.fold(record.student) for record in both.values()}) == 3
     assert after[SECOND].student == both[SECOND].student
     assert after["ANNA.zip"].student == both["ANNA.zip"].student
 
@@ -460,7 +462,7 @@ def test_an_id_is_the_same_whoever_comes_later(
     elsewhere = take(where, toy)
 
     assert together[f"{first}.zip"] == alone
-    assert names.folded(together[f"{second}.zip"].student) != names.folded(alone.student)
+    assert names.fold(together[f"{second}.zip"].student) != names.fold(alone.student)
     assert {s: r.student for s, r in elsewhere.items()} == {
         s: r.student for s, r in together.items()
     }
@@ -477,7 +479,7 @@ def test_an_id_cannot_be_taken_over(where: Classroom, toy: Assignment) -> None:
     students = {source: record.student for source, record in take(where, toy).items()}
 
     assert students["anna.zip"] == theirs
-    assert len({names.folded(student) for student in students.values()}) == 4
+    assert len({names.fold(student) for student in students.values()}) == 4
 
 
 def test_a_folder_that_was_left_by_a_killed_run_is_its_students(
@@ -568,7 +570,7 @@ def test_pages_and_tables_show_no_control_characters(
     printed = "\x1b]0;owned\x07 \x9b2J \u202e \x00 \r\n\tend"
     for record in records.values():
         if record.problem:
-            result = intake.refused(toy, record.problem)
+            result = intake.refused_result(toy, record.problem)
         else:
             folder = where.submission(record.student, toy.name)
             result = fake_grade(folder, toy.name, Settings(secret=where.secret()))

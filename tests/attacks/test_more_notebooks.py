@@ -26,7 +26,7 @@ def run(home: Path, *cells: str) -> Execution:
     return execute(notebook, home / "work", "a2__forest", to=home / "out", limits=limits, cell_s=5)
 
 
-def said(execution: Execution) -> list[str]:
+def printed(execution: Execution) -> list[str]:
     return [
         "".join(output.get("text", output.get("evalue", "")) for output in cell["outputs"])
         for cell in execution.notebook["cells"]
@@ -66,7 +66,7 @@ def test_files_that_change_while_they_are_taken(tmp_path: Path) -> None:
         """,
         "print('after')",
     )
-    assert said(execution) == ["left behind\n", "after\n"]
+    assert printed(execution) == ["left behind\n", "after\n"]
     assert not [f for f in execution.findings if f.kind in ("runner ended", "stopped")]
     assert (execution.repository / "kept" / "config.pbtxt").read_text() == "kept"
     for name in ("pipe", "link"):
@@ -99,7 +99,7 @@ def test_cells_that_swallow_those_after_them(tmp_path: Path) -> None:
         "check('a2.forest', model='forest')",
         "%%bash\necho unseen",
     )
-    assert said(execution)[1:] == ["passed\n", "passed\n"]
+    assert printed(execution)[1:] == ["passed\n", "passed\n"]
     assert "".join(execution.notebook["cells"][1]["source"]) == "check('a2.forest', model='forest')"
     assert list(execution.reported.iterdir()) == []
 

@@ -242,7 +242,7 @@ def test_labels_in_the_code(code: str, found: bool) -> None:
     assert all(one.startswith("line 2: the labels stand in the code") for one in findings)
 
 
-def test_where_an_exception_arose() -> None:
+def test_where_an_exception_was_raised() -> None:
     """The message shows the student's line, and no code of libraries."""
     message = (
         "Failed to process the request(s) for model 'classifier_0_0', message: RuntimeError: no\n"
@@ -250,12 +250,12 @@ def test_where_an_exception_arose() -> None:
         "  /models/classifier/1/model.py(44): execute\n"
     )
     with pytest.raises(Failure) as raised:
-        a1_answers.answered("classifier", Refusal(message, "INTERNAL"))
+        a1_answers.require_answer("classifier", Refusal(message, "INTERNAL"))
     assert "RuntimeError: no" in raised.value.rationale
-    assert "It arose in line 67 of model.py, in predict." in raised.value.rationale
+    assert "It was raised in line 67 of model.py, in predict." in raised.value.rationale
     assert "nn.py" not in raised.value.rationale
     assert raised.value.help
-    assert a1_answers.own_line(Refusal("blank", "INVALID_ARGUMENT")) == ""
+    assert a1_answers.with_line(Refusal("blank", "INVALID_ARGUMENT")) == "blank"
 
 
 # -- examples and counts ---------------------------------------------------------------------------

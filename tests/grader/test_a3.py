@@ -165,16 +165,16 @@ def test_ask_together_says_what_came_back(found: Any, words: str) -> None:
         space["ask_together"]("detect_bls", ["one text"])
 
 
-def told(*answers: tuple[int, ...]) -> Any:
+def counts(*answers: tuple[int, ...]) -> Any:
     """Fail with the given counts, one after the other; an empty tuple is a right count."""
     left = list(answers)
     return lambda: Failure("late") if left.pop(0) else None
 
 
 def test_a_count_that_came_late_is_taken_again() -> None:
-    serving.steady(told((1,), (1,), ()))
+    serving.steady(counts((1,), (1,), ()))
     with pytest.raises(Failure, match="late"):
-        serving.steady(told((1,), (1,), (1,)))
+        serving.steady(counts((1,), (1,), (1,)))
 
 
 @pytest.mark.parametrize("me", STUDENTS)

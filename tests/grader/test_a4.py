@@ -231,9 +231,9 @@ def test_fp16_without_a_gpu() -> None:
         (file(), "cannot be computed in fp16"),
         (file(*[cast(TensorProto.FLOAT)] * 101, *rest), "operators; at most 100 are computed here"),
     ):
-        with pytest.raises(Failure, match=words) as told:
+        with pytest.raises(Failure, match=words) as error:
             a4_fp16.logits("m", odd.SerializeToString(), pictures)
-        assert told.value.help
+        assert error.value.help
 
 
 def test_the_content_of_no_file(tmp_path: Path) -> None:
@@ -248,9 +248,9 @@ def test_only_a_small_difference_is_explained_by_rounding() -> None:
     zeros, allowed = np.zeros((4, 2)), Tolerance(0.01, "numbers are rounded", far=10)
     require.close(zeros + 0.005, zeros, what="the logits", tolerance=allowed)
     for off, is_explained in ((0.05, True), (3.0, False)):
-        with pytest.raises(Failure, match="differ in 4 of 4 rows, by up to") as told:
+        with pytest.raises(Failure, match="differ in 4 of 4 rows, by up to") as error:
             require.close(zeros + np.array([0, off]), zeros, what="the logits", tolerance=allowed)
-        assert ("numbers are rounded" in told.value.rationale) == is_explained
+        assert ("numbers are rounded" in error.value.rationale) == is_explained
 
 
 def test_words_for_a_count() -> None:

@@ -321,9 +321,9 @@ def test_steps_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "_IDLE", 0.35)
     loop.require_idle(Counting())  # type: ignore[arg-type]
     loop.require_idle(Counting(5, 5))  # type: ignore[arg-type]
-    with pytest.raises(Failure, match="while this check asked for nothing") as told:
+    with pytest.raises(Failure, match="while this check asked for nothing") as error:
         loop.require_idle(Counting(*[5] * 50))  # type: ignore[arg-type]
-    assert "workbook serve --detach" in told.value.help
+    assert "workbook serve --detach" in error.value.help
 
 
 def test_a_stream_that_goes_on() -> None:
@@ -334,17 +334,17 @@ def test_a_stream_that_goes_on() -> None:
         "logprobs": np.array([-1], np.float32),
         "finish_reason": np.array([b""], object),
     }
-    with pytest.raises(Failure, match="2000 responses came, and max_tokens was 24") as told:
-        streaming._joined("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
-    assert "workbook serve --detach" in told.value.help
-    with pytest.raises(Failure, match="none said that it was the last") as told:
-        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
+    with pytest.raises(Failure, match="2000 responses came, and max_tokens was 24") as error:
+        streaming._join("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
+    assert "workbook serve --detach" in error.value.help
+    with pytest.raises(Failure, match="none said that it was the last") as error:
+        streaming._join("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
     two = {**part, "logprobs": np.array([-1, -2], np.float32)}
-    with pytest.raises(Failure, match="holds 1 token_ids and 2 logprobs") as told:
-        streaming._joined("chat_stream", Stream((two,), (0.0,), 1.0), 24)
-    assert "one logprob for each of its tokens" in told.value.help
+    with pytest.raises(Failure, match="holds 1 token_ids and 2 logprobs") as error:
+        streaming._join("chat_stream", Stream((two,), (0.0,), 1.0), 24)
+    assert "one logprob for each of its tokens" in error.value.help
     with pytest.raises(Failure, match="has no finish_reason"):
-        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
+        streaming._join("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
 
 
 def test_the_placeholder_is_not_wrong() -> None:
@@ -486,10 +486,10 @@ class Late:
 def test_no_answer_in_time() -> None:
     """A late answer does not mean NaN: the machine may be busy, or the loop may be endless."""
     server: Any = Late()
-    with pytest.raises(Failure, match=r"At temperature 0\.01: chat did not answer") as told:
+    with pytest.raises(Failure, match=r"At temperature 0\.01: chat did not answer") as error:
         drawing.require_cold(server, "anna", facts.CHAT, facts.own_prompts("anna")[:2])
-    assert "run this cell again" in told.value.help
-    assert "NaN" not in told.value.help
+    assert "run this cell again" in error.value.help
+    assert "NaN" not in error.value.help
 
 
 def test_the_two_copies_of_writing(tmp_path: Path) -> None:
@@ -522,13 +522,13 @@ def test_texts_of_the_engine() -> None:
 def test_a_sandbox_shows_the_processors() -> None:
     """vLLM asks lscpu, and does not start where that fails."""
     bound, environment = course()
-    asked = sandbox.run(
+    outcome = sandbox.run(
         ["/usr/bin/lscpu", "--json", "--extended=CPU,CORE,NODE", "--online"],
         read_only=bound,
         environment=environment,
     )
-    assert asked.code == 0, asked.stderr
-    assert json.loads(asked.stdout)["cpus"]
+    assert outcome.code == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["cpus"]
 
 
 def test_what_is_fetched(tmp_path: Path) -> None:
@@ -565,9 +565,9 @@ def test_a_copy_that_was_edited_is_kept(tmp_path: Path) -> None:
         assert facts.copy_writing(tmp_path) == copy
         assert facts.without_note(copy.read_text()).strip() == text.strip()
     copy.write_text(copy.read_text().replace("2", "3"))
-    with pytest.raises(WorkbookError, match="was edited since it was copied") as told:
+    with pytest.raises(WorkbookError, match="was edited since it was copied") as error:
         facts.copy_writing(tmp_path)
-    assert f"Make the same change in {source}" in told.value.todo
+    assert f"Make the same change in {source}" in error.value.todo
     assert copy.read_text().startswith("x = 3")
     source.write_text("x = 3\n")
     facts.copy_writing(tmp_path)
@@ -580,6 +580,6 @@ def test_tokens_in_any_form() -> None:
     given = [some, rows, [np.array(tokens) for tokens in some], np.zeros((8, 5), np.int32) + 7]
     found = knobs.read(me, [0.1, 0.5, 1.0, 1.5], given)
     assert found.answers[1] == found.answers[2] == some
-    with pytest.raises(Failure, match="holds -1") as told:
+    with pytest.raises(Failure, match="holds -1") as error:
         knobs.read(me, [0.1, 0.5, 1.0, 1.5], [*given[:3], np.full((8, 5), -1)])
-    assert "row[row >= 0]" in told.value.help
+    assert "row[row >= 0]" in error.value.help

@@ -64,7 +64,7 @@ def taken(where: Classroom, both: list[Assignment]) -> dict[str, list[str]]:
 
 
 def reasons(where: Classroom) -> dict[str, str]:
-    return {report.source: report.reason for report in intake.reported(where)}
+    return {report.source: report.reason for report in intake.read_reports(where)}
 
 
 # Names
@@ -90,7 +90,7 @@ def reasons(where: Classroom) -> dict[str, str]:
     ],
 )
 def test_what_a_name_says(name: str, system: str, student: str, number: str, late: bool) -> None:
-    found = arrivals.arrived(Path("/nowhere") / name)
+    found = arrivals.read_entry_name(Path("/nowhere") / name)
     assert (found.system, found.name, found.number) == (system, student, number)
     assert found.late == late
     assert not found.problem
@@ -110,7 +110,7 @@ def test_what_a_name_says(name: str, system: str, student: str, number: str, lat
     ],
 )
 def test_what_a_name_says_of_something_else(name: str, words: str) -> None:
-    assert words in arrivals.arrived(Path("/nowhere") / name).problem
+    assert words in arrivals.read_entry_name(Path("/nowhere") / name).problem
 
 
 # The student of a submission
@@ -517,7 +517,7 @@ def test_what_a_killed_run_left_is_removed(where: Classroom, both: list[Assignme
 
 
 @pytest.mark.parametrize(
-    "said",
+    "written",
     [
         "Friday, 20 November 2026, 2:14 PM",
         "20 November 2026, 2:14 PM",
@@ -526,9 +526,9 @@ def test_what_a_killed_run_left_is_removed(where: Classroom, both: list[Assignme
         "2026-11-20 14:14",
     ],
 )
-def test_times_of_a_worksheet(tmp_path: Path, said: str) -> None:
+def test_times_of_a_worksheet(tmp_path: Path, written: str) -> None:
     (tmp_path / "a.csv").write_text(
-        f'Identifier,Last modified (submission)\nParticipant 1,"{said}"\n'
+        f'Identifier,Last modified (submission)\nParticipant 1,"{written}"\n'
     )
     found, faults = worksheet.handed_in(tmp_path, datetime.UTC)
     assert found == {"1": datetime.datetime(2026, 11, 20, 14, 14, tzinfo=datetime.UTC)}

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from grader.authoring import mutants
 from grader.authoring.gaps import gaps
-from grader.authoring.trial import told
+from grader.authoring.trial import message
 from grader.vocabulary import reported
 from grader.vocabulary.define import evaluate, load
 from grader.vocabulary.probe import Probe
@@ -153,7 +153,7 @@ def test_solution(
 
 def assert_passes(results: dict[str, CheckResult]) -> None:
     """Fail with the message of the first check that has not passed: the others may wait for it."""
-    wrong = [f"{id} {told(r)}" for id, r in results.items() if (r.status, r.credit) != PASSED]
+    wrong = [f"{id} {message(r)}" for id, r in results.items() if (r.status, r.credit) != PASSED]
     assert not wrong, wrong[0]
 
 
@@ -251,11 +251,11 @@ def test_mutant(
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
     results = judge(assignment, run.handed, only=fails if judged == "its own" else ())
-    said = {id: told(result) for id, result in results.items() if result.credit < 1}
-    assert set(said) == set(fails), said
+    messages = {id: message(result) for id, result in results.items() if result.credit < 1}
+    assert set(messages) == set(fails), messages
     for id, words in fails.items():
-        assert words in said[id], said[id]
-        assert results[id].status != "error", said[id]
+        assert words in messages[id], messages[id]
+        assert results[id].status != "error", messages[id]
 
 
 def run_notebook(path: Path, handout: Path) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring import gaps, mutants, skeleton, submissions, trial, word_table
+from grader.authoring import function_table, gaps, mutants, skeleton, submissions, trial
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 from grader.vocabulary import require
 from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
@@ -245,7 +245,7 @@ GAPS = {
         "mutants",
         '{"a2.labels": "have no label"}',
         '{"a2.labels": ""}',
-        ["names no words for a2.labels"],
+        ["has no words of the message of a2.labels"],
     ),
     "a mutant that fails nothing": (
         "mutants",
@@ -389,7 +389,7 @@ MUTANT = Mutant("m", (), {"a2.forest": "30 is wanted"})
             ),
             ["Add 'a2.shap': NOTHING to its fails"],
         ),
-        (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Mend `stops`"]),
+        (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Correct `stops`"]),
     ],
 )
 def test_a_mutant_is_compared(result: Graded, says: list[str]) -> None:
@@ -417,7 +417,7 @@ def test_another_right_answer_is_compared(result: Graded, says: list[str]) -> No
     assert len(found) == len(says)
     for difference, words in zip(found, says, strict=True):
         assert words in f"{difference.got} {difference.todo}"
-    assert trial._expected(A2, RIGHT) == "80 of 80 points"
+    assert trial._expected_outcome(A2, RIGHT) == "80 of 80 points"
 
 
 ALL_CHECKS = tuple(A2.checks)
@@ -451,7 +451,7 @@ def test_the_table_says_the_same_of_what_is_as_expected(
     fails: dict[str, str], result: tuple[tuple[str, str, float, str], ...], says: str
 ) -> None:
     """An author compares the two columns."""
-    assert trial._expected(A2, Mutant("m", (), fails)) == says
+    assert trial._expected_outcome(A2, Mutant("m", (), fails)) == says
     assert trial._got(A2, graded(*result)).startswith(says)
 
 
@@ -477,7 +477,7 @@ def test_a_release_is_compared(result: Graded, says: list[str]) -> None:
     ("result", "says"),
     [
         (graded(("a2.forest", "passed", 1, "")), []),
-        (graded(("a2.forest", "partial", 0.5, "half")), ["Mend the solution"]),
+        (graded(("a2.forest", "partial", 0.5, "half")), ["Correct the solution"]),
         (graded(("a2.forest", "error", 0, "KeyError")), ["solutions/a2__forest/checks.py"]),
         (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
         (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),
@@ -493,16 +493,16 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
 # -- AUTHORING.md ----------------------------------------------------------------------------------
 
 
-def test_the_table_of_words_is_current() -> None:
-    """`python -m grader.authoring.word_table` writes it."""
-    text = word_table.FILE.read_text("utf-8")
-    assert text == word_table.current(text)
-    for word in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
-        assert word in text
+def test_the_table_of_functions_is_current() -> None:
+    """`python -m grader.authoring.function_table` writes it."""
+    text = function_table.FILE.read_text("utf-8")
+    assert text == function_table.current(text)
+    for name in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
+        assert name in text
 
 
-def test_every_word_has_a_sentence_and_an_example() -> None:
-    for line in word_table.table().splitlines():
+def test_every_function_has_a_sentence_and_an_example() -> None:
+    for line in function_table.table().splitlines():
         if line.startswith("| `"):
             assert re.search(r"\| \S.*\S \|$", line), line
     for name in require.__all__:
@@ -511,7 +511,7 @@ def test_every_word_has_a_sentence_and_an_example() -> None:
 
 def test_authoring_names_files_that_there_are() -> None:
     """Check every path, id and command of the page, with a8__streams as the skeleton makes it."""
-    text = word_table.FILE.read_text("utf-8")
+    text = function_table.FILE.read_text("utf-8")
     made = {
         template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
     }

@@ -114,7 +114,7 @@ def test_a_refused_one_makes_stale_what_was_given(tmp_path: Path, toy: Assignmen
     where = classroom(tmp_path)
     hand_in(where, toy, "number = 1", "Because.")
     grade(where, toy, "a9-why", 4)
-    nothing = intake.refused(toy, "It cannot be read.")
+    nothing = intake.refused_result(toy, "It cannot be read.")
     where.store(nothing)
     gradebook.Writer(where, toy).write("anna", nothing.key)
     assert state(where, toy) == (4, 1, ["a9.why"])

@@ -92,7 +92,7 @@ def test_an_error_stands_beside_each_check_that_it_stopped(graded: dict[str, Gra
     assert why.startswith("Cell 12 stopped: `")
     assert REFUSED in why
     assert "Before it, cell 9 had stopped: `ValueError: no such file" in why
-    assert {error.cell for error in graded["crash"].errors} <= found.told
+    assert {error.cell for error in graded["crash"].errors} <= found.reported
     assert found.results["a2.versions"].status == "passed"
 
 

@@ -337,12 +337,12 @@ def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.M
         folder.mkdir(parents=True)
         (folder / "xgboost.json").write_text("{}")
     repository = tmp_path / "repository"
-    assert notebook._edited("forest", repository) == ""
+    assert notebook._explain_edit("forest", repository) == ""
     for value in (["forest"], np.zeros(3), 0.5, None, "", "."):
-        assert notebook._edited(value, repository) == ""
-    assert notebook._edited("verdict", repository) == ""
+        assert notebook._explain_edit(value, repository) == ""
+    assert notebook._explain_edit("verdict", repository) == ""
     (tmp_path / "models/forest/1/xgboost.json").write_text("[]")
-    note = notebook._edited("forest", repository)
+    note = notebook._explain_edit("forest", repository)
     assert "`models/forest/1/xgboost.json` differs from what is deployed." in note
     result = CheckResult(id="a2.forest", sentence="It does.", status="failed", credit=0)
     panel = Panel(result, note=note)
@@ -365,14 +365,14 @@ def test_a_file_that_is_deployed_and_gone_is_noted(
     deployed.parent.mkdir()
     staged.rename(deployed)
     (folder / gone).rename(tmp_path / "aside")
-    note = notebook._edited("forest", deployed.parent)
+    note = notebook._explain_edit("forest", deployed.parent)
     assert "is deployed, and is not in your folder any more" in note
     assert gone in note
     (tmp_path / "aside").rename(folder / gone)
     time.sleep(0.02)
     (deployed / "1" / "counts.txt").write_text("7")  # written by the model itself
     (folder / ".gitkeep").touch()
-    assert notebook._edited("forest", deployed.parent) == ""
+    assert notebook._explain_edit("forest", deployed.parent) == ""
 
 
 @pytest.mark.parametrize(("credit", "says"), [(1, "passes"), (0.5, "earns a part"), (0, "")])
@@ -389,7 +389,7 @@ def test_nothing_passes_while_the_folder_is_another_one(
     monkeypatch.setattr(notebook, "connect", lambda: server)
     monkeypatch.setattr(notebook, "Probe", lambda *_, **__: probe)
     monkeypatch.setattr(notebook, "evaluate", lambda *_: result)
-    monkeypatch.setattr(notebook, "_edited", lambda *_: "`models/x` differs.")
+    monkeypatch.setattr(notebook, "_explain_edit", lambda *_: "`models/x` differs.")
     shown, note = notebook._run(found, {"model": 7})
     assert (shown.status, shown.credit) == ("failed", 0)
     assert says in shown.rationale

@@ -229,7 +229,7 @@ def test_a_class_of_40(where: Classroom, both: tuple[Assignment, Assignment]) ->
     done = CliRunner().invoke(app, ["autograde", "--workers", "2"])
 
     assert done.exit_code == 3, (done.output, done.exception)
-    said = {one.source: one.reason for one in intake.reported(where)}
+    said = {one.source: one.reason for one in intake.read_reports(where)}
     assert said.keys() == REPORTED.keys()
     for source, words in REPORTED.items():
         assert words in said[source], source

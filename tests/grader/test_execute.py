@@ -107,7 +107,7 @@ def text(execution: Execution, cell: int) -> str:
     return "".join("".join(o.get("text", "")) for o in outputs)
 
 
-def said(execution: Execution) -> str:
+def message(execution: Execution) -> str:
     return " ".join(f"{f.kind}: {f.detail}" for f in execution.findings)
 
 
@@ -158,14 +158,14 @@ def test_a_kernel_that_dies_leaves_what_ran_before(run: Run) -> None:
     execution = run(REPORT, "print('before')", "import os; os._exit(1)", "print('after')")
     assert text(execution, 2) == "before\n"
     assert text(execution, 4) == ""
-    assert "The kernel died in cell 4" in said(execution)
+    assert "The kernel died in cell 4" in message(execution)
     assert (execution.reported / "a2.probabilities.json").exists()
 
 
 def test_a_cell_that_is_too_slow_is_interrupted_and_the_rest_runs(run: Run) -> None:
     execution = run("import time; time.sleep(600)", "print('after')", cell_s=1)
     assert [error.name for error in execution.errors] == ["KeyboardInterrupt"]
-    assert "interrupted after 1 s" in said(execution)
+    assert "interrupted after 1 s" in message(execution)
     assert text(execution, 2) == "after\n"
 
 
@@ -178,7 +178,7 @@ def test_a_loop_that_ignores_signals_is_ended_and_what_there_is_comes_out(run: R
         "while True: pass"
     )
     execution = run(REPORT, loop, cell_s=1)
-    assert "did not let itself be interrupted" in said(execution)
+    assert "did not let itself be interrupted" in message(execution)
     assert (execution.reported / "a2.probabilities.json").exists()
     assert execution.outcome.stopped == ""
 
@@ -188,14 +188,14 @@ def test_a_runner_that_is_stopped_ends_with_the_wall_clock(run: Run) -> None:
         "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)", limits=Limits(wall_s=15)
     )
     assert execution.outcome.stopped == "wall clock"
-    assert said(execution).startswith("stopped: Stopped after 15 s: the limit is 15 s.")
+    assert message(execution).startswith("stopped: Stopped after 15 s: the limit is 15 s.")
     assert execution.cells_run == 0
     assert list(execution.repository.iterdir()) == []
 
 
 def test_a_runner_that_is_killed_is_a_finding(run: Run) -> None:
     execution = run("import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
-    assert "runner ended" in said(execution)
+    assert "runner ended" in message(execution)
     assert execution.notebook["cells"][1]["outputs"] == []
 
 
@@ -205,4 +205,4 @@ def test_a_fork_storm_ends_the_sandbox(run: Run) -> None:
         limits=Limits(wall_s=60, processes=120),
     )
     assert execution.outcome.stopped == "processes"
-    assert "120 processes" in said(execution)
+    assert "120 processes" in message(execution)

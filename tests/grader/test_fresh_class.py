@@ -145,4 +145,4 @@ def test_compiled_files_and_clutter_change_no_key_and_are_not_packed(tmp_path: P
     for path in one.rglob("*"):  # a tar contains the times
         twin = other / path.relative_to(one)
         shutil.copystat(path, twin)
-    assert autograde._packed(one) == autograde._packed(other)
+    assert autograde._pack(one) == autograde._pack(other)

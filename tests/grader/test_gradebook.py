@@ -91,7 +91,7 @@ def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None
     # A written answer waits for a person; an unchanged one does not.
     assert {who: mark.by_hand for who, mark in marks.items()} == {"half": 1, "none": 0, "full": 0}
     assert marks["half"].most == 20
-    assert gradebook.written(where, toy.name) == where.results_index(toy.name)
+    assert gradebook.written_keys(where, toy.name) == where.results_index(toy.name)
 
 
 @pytest.mark.server
@@ -167,14 +167,14 @@ def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assig
         book.update_or_create_assignment(toy.name, duedate="2026-11-20 10:00:00 UTC")
     stamp = where.submission("anna", toy.name) / "timestamp.txt"
     stamp.write_text("2026-11-20 12:00:00 UTC")
-    assert gradebook.written(where, toy.name) == {}  # the new time is not in the gradebook yet
+    assert gradebook.written_keys(where, toy.name) == {}  # the new time is not in the gradebook yet
 
     gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
 
     (mark,) = gradebook.marks(where, toy.name)
     assert mark.submitted == datetime.datetime(2026, 11, 20, 12)
     assert mark.due == datetime.datetime(2026, 11, 20, 10)
-    assert gradebook.written(where, toy.name) == where.results_index(toy.name)
+    assert gradebook.written_keys(where, toy.name) == where.results_index(toy.name)
 
 
 @pytest.mark.server

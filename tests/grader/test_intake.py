@@ -175,7 +175,7 @@ def test_a_hostile_zip_earns_nothing_and_says_why(
     assert words in records["eve.zip"].problem
     assert not list(tmp_path.rglob("escaped"))
     assert records["zoe.zip"].problem == ""
-    graded = intake.refused(toy, records["eve.zip"].problem)
+    graded = intake.refused_result(toy, records["eve.zip"].problem)
     assert [check.credit for check in graded.verdict.checks] == [0, 0]
     assert [flag.kind for flag in graded.verdict.flags] == ["unreadable"]
     notebook = classroom(tmp_path).submission("eve", "a9__toy") / "a9.ipynb"

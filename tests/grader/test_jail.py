@@ -137,8 +137,8 @@ def serve(
         nesting=True,
     )
     assert outcome.code == 0, outcome
-    told: dict[str, Any] = json.loads(outcome.stdout)
-    return told
+    answers: dict[str, Any] = json.loads(outcome.stdout)
+    return answers
 
 
 @pytest.fixture(
@@ -146,7 +146,7 @@ def serve(
     params=["", "os.environ.get('x')", "import torch"],
     ids=["a copy", "a process of its own", "a copy with torch"],
 )
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("home")
     source = SPY.format(questions=QUESTIONS) + "\n\n" + request.param + "\n"
     spies = {"spy": source, "other": SPY.format(questions=QUESTIONS)}
@@ -156,41 +156,41 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.quick
-def test_a_model_sees_its_own_process_only(told: dict[str, Any]) -> None:
-    assert told["processes"] == ["1"]
-    assert told["kills"] in ([], [-1])
-    assert "Function not implemented" in str(told["trace"]) or told["trace"] == -1
+def test_a_model_sees_its_own_process_only(answers: dict[str, Any]) -> None:
+    assert answers["processes"] == ["1"]
+    assert answers["kills"] in ([], [-1])
+    assert "Function not implemented" in str(answers["trace"]) or answers["trace"] == -1
 
 
 @pytest.mark.quick
-def test_a_model_sees_its_own_memory_and_folder_only(told: dict[str, Any]) -> None:
-    assert told["shared memory"] == [told["region"]]
-    assert told["repository"] == ["spy"]
+def test_a_model_sees_its_own_memory_and_folder_only(answers: dict[str, Any]) -> None:
+    assert answers["shared memory"] == [answers["region"]]
+    assert answers["repository"] == ["spy"]
     inherited = [
-        name for name in told["descriptors"] if not name.endswith((told["region"], "null"))
+        name for name in answers["descriptors"] if not name.endswith((answers["region"], "null"))
     ]
     assert all(name.endswith("triton.log") for name in inherited), inherited
-    assert told["variables"] == []
+    assert answers["variables"] == []
 
 
 @pytest.mark.quick
-def test_a_model_has_no_network(told: dict[str, Any]) -> None:
-    assert "unreachable" in told["connects"]
+def test_a_model_has_no_network(answers: dict[str, Any]) -> None:
+    assert "unreachable" in answers["connects"]
 
 
 @pytest.mark.parametrize("what", ["own file", "root", "packages", "kernel"])
-def test_a_model_writes_to_nothing_but_its_own_scratch(told: dict[str, Any], what: str) -> None:
-    assert "Read-only" in told[what] or "Permission denied" in told[what]
+def test_a_model_writes_to_nothing_but_its_own_scratch(answers: dict[str, Any], what: str) -> None:
+    assert "Read-only" in answers[what] or "Permission denied" in answers[what]
 
 
-def test_what_a_model_writes_is_limited(told: dict[str, Any]) -> None:
-    assert "No space left" in told["space"]
+def test_what_a_model_writes_is_limited(answers: dict[str, Any]) -> None:
+    assert "No space left" in answers["space"]
 
 
-def test_a_model_has_no_rights_and_gets_none(told: dict[str, Any]) -> None:
-    assert told["capabilities"] == ["0" * 16]
-    assert told["namespace"] == -1
-    assert told["mount"] == -1
+def test_a_model_has_no_rights_and_gets_none(answers: dict[str, Any]) -> None:
+    assert answers["capabilities"] == ["0" * 16]
+    assert answers["namespace"] == -1
+    assert answers["mount"] == -1
 
 
 UNLOADS = """\

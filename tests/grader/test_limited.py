@@ -144,8 +144,8 @@ def forge(data: bytes, *, then: float = 0) -> dict[str, object]:
     os._exit(0)
 
 
-def forged(told: str, rest: bytes = b"") -> bytes:
-    return struct.pack("<Q", len(told)) + told.encode() + rest
+def forged(header: str, rest: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(header)) + header.encode() + rest
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_an_id_is_a_plain_folder_of_its_own(name: str) -> None:
 def test_ids_that_a_disk_takes_for_one_are_folded_to_one(name: str, change: object) -> None:
     id = names.clean(name)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
-        assert names.folded(unicodedata.normalize(form, id)) == names.folded(id)
-    assert names.folded(names.folded(id)) == names.folded(id)
+        assert names.fold(unicodedata.normalize(form, id)) == names.fold(id)
+    assert names.fold(names.fold(id)) == names.fold(id)
 
 
 @given(st.text(st.characters()))

@@ -100,7 +100,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
             me=(own.DEFAULT,),
         ),
         "cmd": hostile,
-        "eve": intake.refused(toy, records["eve.zip"].problem),
+        "eve": intake.refused_result(toy, records["eve.zip"].problem),
     }
     for item in results.values():
         where.store(item)

@@ -1,4 +1,4 @@
-"""`said`: what a check must say."""
+"""`fails_with`: what a check must say."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from grader.vocabulary.failure import Failure
 
 
-class said:
-    """The message of the `Failure` that a block raises: `with said("words") as failure:`."""
+class fails_with:
+    """The message of the `Failure` that a block raises: `with fails_with("words") as failure:`."""
 
     def __init__(self, *words: str, credit: float = 0.0) -> None:
         self.words, self.credit = words, credit

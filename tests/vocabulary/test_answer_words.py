@@ -19,7 +19,7 @@ from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
 from tests import hidden_texts
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 FLOATS = stn.arrays(
@@ -79,11 +79,11 @@ def test_close_refuses_what_is_no_answer(got: Any, words: str) -> None:
 
 def test_shape() -> None:
     require.shape("m", P, (3, 2))
-    with said("m answers 3 rows with the shape [3, 2]; expected is [3, 1].", "Look at dims."):
+    with fails_with("m answers 3 rows with the shape [3, 2]; expected is [3, 1].", "Look at dims."):
         require.shape("m", P, (3, 1), help="Look at dims.")
-    with said("m answers 1 row with the shape [3, 2]; expected is [1, 2]."):
+    with fails_with("m answers 1 row with the shape [3, 2]; expected is [1, 2]."):
         require.shape("m", P, (1, 2))
-    with said("m answers 3 rows with LABEL of the shape [3, 2]; expected is [3, 1]."):
+    with fails_with("m answers 3 rows with LABEL of the shape [3, 2]; expected is [3, 1]."):
         require.shape("m", P, (3, 1), output="LABEL")
 
 
@@ -122,7 +122,7 @@ def test_probabilities() -> None:
     ],
 )
 def test_probabilities_that_are_none(value: Any, column: int | None, words: str) -> None:
-    with said(words):
+    with fails_with(words):
         require.probabilities("p", value, 3, NAMES, column=column)
 
 
@@ -132,44 +132,48 @@ def _agree(got: np.ndarray, expected: Any = P) -> None:
 
 def test_agreement() -> None:
     _agree(P + np.float32(1e-6))
-    with said(
+    with fails_with(
         "Of the table and the library's, one has the two columns exchanged.", "column 1 is dog"
     ):
         _agree(P[:, ::-1])
     three = np.float32([[0.1, 0.2, 0.7], [0.3, 0.5, 0.2]])
-    with said("one has columns in another order."):
+    with fails_with("one has columns in another order."):
         _agree(three[:, [1, 2, 0]], three)
-    with said("The table are all 0 or 1: these are classes."):
+    with fails_with("The table are all 0 or 1: these are classes."):
         _agree((P > 0.5).astype(np.float32))
-    with said(
+    with fails_with(
         "The table differ in 1 of 3 rows, by up to 0.2. Allowed is 1e-05: it is float32.",
         "They are compared with the library's.",
     ):
         _agree(P + np.float32([[0.2], [0], [0]]))
-    with said("have the shape [2, 2]; expected is [3, 2]"):
+    with fails_with("have the shape [2, 2]; expected is [3, 2]"):
         _agree(P[:2])
-    with said("not finite"):
+    with fails_with("not finite"):
         _agree(P * np.float32(np.nan))
     _agree(np.eye(2, dtype=np.float32), np.eye(2))  # confident in both rows, and correct
 
 
 def test_same_answer() -> None:
     require.same_answer("served", P.tolist(), P)
-    with said("The two columns of `served` are exchanged.", "as it is"):
+    with fails_with("The two columns of `served` are exchanged.", "as it is"):
         require.same_answer("served", P[:, ::-1], P)
-    with said("The values in `served` differ in 3 of 3 rows", "the server answers", "Ask again."):
+    with fails_with(
+        "The values in `served` differ in 3 of 3 rows", "the server answers", "Ask again."
+    ):
         require.same_answer("served", P**2, P, help="Ask again.")
-    with said("`served` is not a number"):
+    with fails_with("`served` is not a number"):
         require.same_answer("served", "text", P)
     require.same_answer("named", [b"cat", "dog"], ["cat", "dog"])
-    with said("`named` holds 2 values; 1 of the 2 texts that the server answers is at the right"):
+    with fails_with(
+        "`named` holds 2 values; 1 of the 2 texts that the server answers is at the right"
+    ):
         require.same_answer("named", ["cat", "cat"], ["cat", "dog"])
-    with said("`named` holds 1 value; 1 of the 2 texts"):
+    with fails_with("`named` holds 1 value; 1 of the 2 texts"):
         require.same_answer("named", ["cat"], ["cat", "dog"])
-    with said("`message` is another text than the server answers.", "Send it again."):
+    with fails_with("`message` is another text than the server answers.", "Send it again."):
         require.same_answer("message", "no cat", ["no dog"], help="Send it again.")
     require.same_answer("message", "no dog", ["no dog"])
-    with said("`named` holds numbers"):
+    with fails_with("`named` holds numbers"):
         require.same_answer("named", [0, 1], ["cat", "dog"])
 
 
@@ -207,7 +211,7 @@ def test_labels(name: str, stated: str, file: str, words: str, put: Put, probe: 
     if not words:
         assert require.labels(probe, name, ROWS, "y", NAMES) == ["cat", "dog", "dog"]
         return
-    with said(words):
+    with fails_with(words):
         require.labels(probe, name, ROWS, "y", NAMES)
 
 
@@ -217,7 +221,7 @@ def test_labels_of_three(put: Put, probe: Probe) -> None:
     stated = LABELLED.replace("dims: [ 2 ]", "dims: [ 3 ]")
     put("labels_three", "answer(y=x)", stated, files={"labels.txt": "a\nc\nb\n"})
     rows = {"x": np.eye(3, dtype=np.float32)}
-    with said("2 of 3 labels are those of another class.", "The first line of labels.txt"):
+    with fails_with("2 of 3 labels are those of another class.", "The first line of labels.txt"):
         require.labels(probe, "labels_three", rows, "y", ("a", "b", "c"))
 
 
@@ -237,7 +241,7 @@ def test_classes(name: str, body: str, words: str, put: Put, probe: Probe) -> No
     if not words:
         assert require.classes(probe, name, ROWS, "y").tolist() == [0, 1, 1]
         return
-    with said(words, "Who decides?"):
+    with fails_with(words, "Who decides?"):
         require.classes(probe, name, ROWS, "y", help="Who decides?")
 
 
@@ -252,9 +256,11 @@ def test_decided() -> None:
     decide([0, 1, 1], 0.5)
     decide([0, 1, 0], float(p[2]))  # as near to the threshold as rounding may be
     decide([0, 1, 1], float(p[2]))
-    with said("1 of 3 classes do not follow from `p` and the threshold 0.5 that", "Trained so?"):
+    with fails_with(
+        "1 of 3 classes do not follow from `p` and the threshold 0.5 that", "Trained so?"
+    ):
         decide([0, 1, 0], 0.5)
-    with said("and all do from 1 minus it: is it the probability of cat?", "Class 1 is dog"):
+    with fails_with("and all do from 1 minus it: is it the probability of cat?", "Class 1 is dog"):
         decide([1, 0, 0], 0.5)
 
 
@@ -271,7 +277,7 @@ DELAYED = config(
     ("name", "body", "stated", "words"),
     [
         ("batched_right", "answer(y=2 * x)", DELAYED, ""),
-        ("batched_not", "answer(y=2 * x)", config(batch=64), "hardly one was batched"),
+        ("batched_not", "answer(y=2 * x)", config(batch=64), "hardly any shared one"),
         # It answers every request of a batch with the rows of the first one.
         (
             "batched_mixed",
@@ -287,7 +293,7 @@ def test_batched(name: str, body: str, stated: str, words: str, put: Put, probe:
     if not words:
         require.batched(probe, name, rows, "y", tolerance=SMALL)
         return
-    with said(words):
+    with fails_with(words):
         require.batched(probe, name, rows, "y", tolerance=SMALL)
 
 
@@ -308,7 +314,7 @@ answer(y=2 * x)
 def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
     put("batched_by_itself", CALLS_ITSELF, DELAYED, before="import threading")
     rows = {"x": probe.rng.random((40, 2), dtype=np.float32)}
-    with said("The check has sent 40 requests of one row, and the server has counted"):
+    with fails_with("The check has sent 40 requests of one row, and the server has counted"):
         require.batched(probe, "batched_by_itself", rows, "y", tolerance=SMALL)
 
 
@@ -319,9 +325,9 @@ def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
         ([[114]], 113, ""),
         (113, 1, ""),
         (342, 27, ""),
-        (1, 1, "Your counts: 1 request, 1 execution. That proves no batching"),
+        (1, 1, "Your counts: 1 request, 1 execution. They do not show batching"),
         (114, 114, "must take fewer executions"),
-        (114, 0, "That proves no batching"),
+        (114, 0, "They do not show batching"),
         (114, -3, "A count below 0 comes from a deploy between the two readings"),
         (9999, 3, "cannot be the server's: the task sends 114 requests, and a batch of m has at"),
         (1000, 3, "at most 256 rows"),
@@ -337,7 +343,7 @@ def test_batch_counts(requests: Any, executions: Any, words: str) -> None:
     if not words:
         require.batch_counts(requests, executions, sent=114, config=config)
         return
-    with said(words):
+    with fails_with(words):
         require.batch_counts(requests, executions, sent=114, config=config)
 
 
@@ -345,7 +351,7 @@ FOUR = [0, 500, 5000, 20_000]
 
 
 @pytest.mark.parametrize(
-    ("delays", "runs", "lonely", "words"),
+    ("delays", "runs", "latencies", "words"),
     [
         (FOUR, [30, 12, 3, 2], [1.2, 1.9, 6.1, 21.4], ""),
         (FOUR[1:], [12, 3, 2], [2, 6, 21], "`delays` has 3 different values; the task asks for 4."),
@@ -357,16 +363,16 @@ FOUR = [0, 500, 5000, 20_000]
         (FOUR, [3, 3, 3], [30] * 4, "`runs` has the shape [3]; expected is [4]"),
         (FOUR, [0, 3, 3, 3], [30] * 4, "`runs` goes from 0 to 3"),
         (FOUR, [300, 3, 3, 3], [30] * 4, "`runs` goes from 3 to 300"),
-        (FOUR, [3] * 4, [1, 2, 3, 4], "With a delay of 5000 µs a lonely request took 3 ms"),
-        (FOUR, [3] * 4, ["a"] * 4, "`lonely` is not a number"),
+        (FOUR, [3] * 4, [1, 2, 3, 4], "With a delay of 5000 µs a single request took 3 ms"),
+        (FOUR, [3] * 4, ["a"] * 4, "`latencies` is not a number"),
         ([0, 700, 7000, 20_000], [3] * 4, [30] * 4, "a delay of 5000 µs for m, which is none of"),
     ],
 )
-def test_delays(delays: Any, runs: Any, lonely: Any, words: str) -> None:
+def test_delays(delays: Any, runs: Any, latencies: Any, words: str) -> None:
     config = {"name": "m", "dynamic_batching": {"max_queue_delay_microseconds": "5000"}}
     limits = {"sent": 114, "at_least": 4, "longest": 100_000}
     if not words:
-        require.delays(delays, runs, lonely, config=config, **limits)
+        require.delays(delays, runs, latencies, config=config, **limits)
         return
-    with said(words):
-        require.delays(delays, runs, lonely, config=config, **limits)
+    with fails_with(words):
+        require.delays(delays, runs, latencies, config=config, **limits)

@@ -12,7 +12,7 @@ from grader.vocabulary.collect import fault
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -35,12 +35,12 @@ def parsed(probe: Probe) -> dict[str, object]:
 
 def test_backend(probe: Probe, parsed: dict[str, object]) -> None:
     assert require.backend(probe, "parsed", "fil", "python")["name"] == "parsed"
-    with said(
+    with fails_with(
         "parsed is served by the backend 'python'. → This task is about a model with backend: "
-        '"fil" or "pytorch". Hand over that model\'s name, or mend its config.pbtxt'
+        '"fil" or "pytorch". Hand over that model\'s name, or correct its config.pbtxt'
     ):
         require.backend(probe, "parsed", "fil", "pytorch")
-    with said("'nothing'"):
+    with fails_with("'nothing'"):
         require.backend(probe, "nothing", "fil")
 
 
@@ -55,9 +55,9 @@ def test_tensors(parsed: dict[str, object]) -> None:
         ({"inputs": {"x": ("FP32", [3])}}, "x has dims [2], and the task asks for others."),
         ({"outputs": {"y": ("INT32", None)}}, "y is TYPE_FP32, and the task asks for another."),
     ):
-        with said(heading + words, "Look."):
+        with fails_with(heading + words, "Look."):
             require.tensors(parsed, **wrong, help="Look.")
-    with said("It has no output 'y', and no other output."):
+    with fails_with("It has no output 'y', and no other output."):
         require.tensors({"name": "empty"}, outputs={"y": ("FP32", None)})
 
 
@@ -68,43 +68,45 @@ def test_the_backend_of_an_ensemble() -> None:
         ({}, "two is served by no known backend."),
     ):
         probe = types.SimpleNamespace(config=lambda model, parsed=parsed: parsed)
-        with said(words):
+        with fails_with(words):
             require.backend(cast(Probe, probe), "two", "python")
 
 
 def test_other_fields(parsed: dict[str, object]) -> None:
     require.setting(parsed, "instance_group")
-    with said("The config of parsed, as the server parsed it, has no dynamic_batching.", "Add it."):
+    with fails_with(
+        "The config of parsed, as the server parsed it, has no dynamic_batching.", "Add it."
+    ):
         require.setting(parsed, "dynamic_batching", help="Add it.")
     require.batch_size(parsed, 8, because="there are 8 rows")
-    with said("max_batch_size is 8, and 9 rows are one request."):
+    with fails_with("max_batch_size is 8, and 9 rows are one request."):
         require.batch_size(parsed, 9, because="9 rows are one request")
     require.parameter(parsed, "word", "0.5")
-    with said("The parameter word is '0.5'. It should be 'true'. It is a class."):
+    with fails_with("The parameter word is '0.5'. It should be 'true'. It is a class."):
         require.parameter(parsed, "word", "true", because="It is a class.")
 
 
 def test_a_parameter_that_is_missing(parsed: dict[str, object]) -> None:
     """The message says that it is missing, what it should be, and where to write it."""
-    with said(
+    with fails_with(
         "As the server parsed the config of parsed:\nThe parameter nothing is missing. Its "
         "string_value should be 'true': write parameters { key: \"nothing\" value: { "
         'string_value: "true" } } into config.pbtxt. It is a class. → Look.'
     ) as failure:
         require.parameter(parsed, "nothing", "true", because="It is a class.", help="Look.")
     assert "None" not in failure.text
-    with said("has no parameter nothing with a string_value. → With a point.") as failure:
+    with fails_with("has no parameter nothing with a string_value. → With a point.") as failure:
         require.number_parameter(parsed, "nothing", above=0, below=1, help="With a point.")
     assert "None" not in failure.text
 
 
 def test_number_parameter(parsed: dict[str, object]) -> None:
     assert require.number_parameter(parsed, "word", above=0, below=1) == 0.5
-    with said("The word of parsed, as the server parsed it, is '0.5'.", "With a point."):
+    with fails_with("The word of parsed, as the server parsed it, is '0.5'.", "With a point."):
         require.number_parameter(parsed, "word", above=0, below=0.5, help="With a point.")
     for text in ("nan", "inf", "1e999", "half", ""):
         entry = {"parameters": {"word": {"string_value": text}}}
-        with said(f"is {text!r}"):
+        with fails_with(f"is {text!r}"):
             require.number_parameter(entry, "word", above=0, below=1)
 
 
@@ -112,40 +114,40 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
     with require.all_of(partial=0.5):
         require.batch_size(parsed, 1, because="there is a row")
     with (
-        said(
+        fails_with(
             "As the server parsed the config of parsed:\nx has dims [2], and the task asks for "
             "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. It "
-            "should be 'true'. → Mend it.",
+            "should be 'true'. → Correct it.",
             credit=0.5,
         ),
-        require.all_of(partial=0.5, help="Mend it."),
+        require.all_of(partial=0.5, help="Correct it."),
     ):
         require.tensors(parsed, inputs={"x": ("FP32", [3])}, help="Not this one.")
         require.batch_size(parsed, 9, because="there are 9 rows")
         require.parameter(parsed, "word", "true")
-    with said("has no dynamic_batching. → First."), require.all_of():
+    with fails_with("has no dynamic_batching. → First."), require.all_of():
         require.setting(parsed, "dynamic_batching", help="First.")
         require.setting(parsed, "instance_group", help="Second.")
 
 
 def test_the_worst_fault_decides_what_the_work_earns(parsed: dict[str, object]) -> None:
-    with said("The delay is small.", credit=0.5), require.all_of():
+    with fails_with("The delay is small.", credit=0.5), require.all_of():
         fault("The delay is small.", credit=0.5)
-    with said("has no dynamic_batching", credit=0), require.all_of():
+    with fails_with("has no dynamic_batching", credit=0), require.all_of():
         fault("The delay is small.", credit=0.5)
         require.setting(parsed, "dynamic_batching")
-    with said("The delay is small.", credit=0.5):
+    with fails_with("The delay is small.", credit=0.5):
         fault("The delay is small.", credit=0.5)
 
 
 def test_all_of_ends_at_another_failure(parsed: dict[str, object]) -> None:
     """Another failure ends the block with its own message; collected faults are dropped."""
-    with said("The answer is late."), require.all_of(partial=0.5):
+    with fails_with("The answer is late."), require.all_of(partial=0.5):
         require.setting(parsed, "dynamic_batching")
         raise Failure("The answer is late.")
     with require.all_of():
         pass
-    with said("has no dynamic_batching"):
+    with fails_with("has no dynamic_batching"):
         require.setting(parsed, "dynamic_batching")
 
 
@@ -168,5 +170,5 @@ def test_versions(policy: str, answering: str | None, put: Put, probe: Probe) ->
     if answering is None:
         require.versions(probe, name, (3, 1))
         return
-    with said(f"Of {name}, these versions answer: {answering}.", "Look at version_policy."):
+    with fails_with(f"Of {name}, these versions answer: {answering}.", "Look at version_policy."):
         require.versions(probe, name, (1, 3), help="Look at version_policy.")

@@ -11,7 +11,7 @@ import pytest
 from grader.vocabulary import require, tolerance
 from grader.vocabulary.probe import Probe
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -134,7 +134,7 @@ def test_ensembles(
         )
 
     if words:
-        with said(*words):
+        with fails_with(*words):
             check()
     elif name == "right":
         assert [answer["score"].tolist() for answer in check()] == [
@@ -146,7 +146,7 @@ def test_ensembles(
 
 def test_what_is_no_ensemble(put: Put, probe: Probe) -> None:
     put("alone", "answer(y=x)")
-    with said("alone, as the server parsed it, has no ensemble_scheduling", "platform"):
+    with fails_with("alone, as the server parsed it, has no ensemble_scheduling", "platform"):
         require.ensemble_equals_parts(
             probe, "alone", [{"x": np.float32([[1, 2]])}], tolerance=tolerance.rounding()
         )

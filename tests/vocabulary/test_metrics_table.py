@@ -14,7 +14,7 @@ from grader.vocabulary import figures, require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 from grader.vocabulary.tolerance import Tolerance
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config, model
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -94,7 +94,9 @@ def test_figures_may_be_rounded(served: Probe) -> None:
     table = copy.deepcopy(RIGHT)
     table["fp16"]["accuracy"] = 0.62
     check(served, table, places=2)
-    with said("1 of 10 figures in `table` is not that of the served models: accuracy of fp16. "):
+    with fails_with(
+        "1 of 10 figures in `table` is not that of the served models: accuracy of fp16. "
+    ):
         check(served, table)
 
 
@@ -130,7 +132,7 @@ def test_a_wrong_figure(row: str, figure: str, value: Any, words: str, served: P
     table[row][figure] = value
     if value is ...:
         del table[row][figure]
-    with said(words, "Look."):
+    with fails_with(words, "Look."):
         check(served, table, help="Look.")
 
 
@@ -138,14 +140,14 @@ def test_a_wrong_figure(row: str, figure: str, value: Any, words: str, served: P
     "table", ["text", 1, [], {}, {"fp32": 1}, np.ones((2, 5)), [RIGHT], {"fp32": {}}]
 )
 def test_what_is_no_table(table: Any, served: Probe) -> None:
-    with said("`table` "):
+    with fails_with("`table` "):
         check(served, table)
 
 
 def test_a_table_of_other_models(served: Probe) -> None:
     """The rows are exchanged: the figures are right, but they belong to other models."""
     table = {"fp32": RIGHT["fp16"], "fp16": RIGHT["fp32"]}
-    with said(
+    with fails_with(
         "8 of 10 figures in `table` are not those of",
         "accuracy of fp32",
         "and others",
@@ -160,7 +162,7 @@ def test_each_row_may_have_a_threshold_of_its_own(served: Probe) -> None:
     table["fp16"] = {**RIGHT["fp32"], "largest": 0.2}
     limits = {"fp32": 0.0, "fp16": 0.2}
     check(served, table, figures=lambda row: wanted(served, limits[row]))
-    with said("figures in `table` are not those"):
+    with fails_with("figures in `table` are not those"):
         check(served, RIGHT, figures=lambda row: wanted(served, limits[row]))
 
 
@@ -170,12 +172,12 @@ def test_a_row_at_the_threshold_may_be_called_either(positives: int, served: Pro
     names = {"false positives": figures.count(TRUTH, above, "false positive")}
     table = {"fp32": {"false positives": positives}}
     check(served, table, models={"fp32": "fp32"}, figures=names)
-    with said("1 of 1 figures"):
+    with fails_with("1 of 1 figures"):
         check(served, {"fp32": {"false positives": 3}}, models={"fp32": "fp32"}, figures=names)
 
 
 def test_a_model_without_scores(served: Probe) -> None:
-    with said("broken answers scores that are not finite numbers."):
+    with fails_with("broken answers scores that are not finite numbers."):
         check(served, {"fp32": RIGHT["fp32"]}, models={"fp32": "broken"})
     with pytest.raises(Failure, match="nothing"):
         check(served, {"fp32": RIGHT["fp32"]}, models={"fp32": "nothing"})

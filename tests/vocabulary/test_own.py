@@ -28,14 +28,14 @@ def test_any_value_is_an_id_or_is_refused_in_words(me: Any) -> None:
         name = own.name(me)
     except Failure as failure:
         assert failure.help.startswith("Write your id")  # noqa: PT017
-        assert own.given({"me": me}) == ""
+        assert own.find_id({"me": me}) == ""
     else:
-        assert own.given({"me": me}) == name
+        assert own.find_id({"me": me}) == name
         own.generator(me, "a2.rows").random()
 
 
 def test_no_id_among_the_values() -> None:
-    assert own.given({"model": "forest"}) == ""
+    assert own.find_id({"model": "forest"}) == ""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from grader.vocabulary.define import Check, evaluate
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.require_ratio import FEWEST, Ratio, measured
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 
 REQUESTS = [{"x": np.float32([[n, -n]])} for n in range(3)]
 COSTS = st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=FEWEST, max_size=40)
@@ -103,7 +103,7 @@ def test_a_ratio_that_is_reached(pair: Probe) -> None:
 @pytest.mark.server
 @pytest.mark.quick
 def test_a_ratio_that_is_not_reached(pair: Probe) -> None:
-    with said(
+    with fails_with(
         "quick answers ×1.50 (95% interval 1.50 to 1.50, 6 rounds) as many requests per second as "
         "slow; at least ×2 is asked: not reached. → Look at the delay."
     ):
@@ -140,14 +140,16 @@ def test_where_the_time_is_up_the_number_decides(
     if is_reached:
         assert run(pair, measure(), 2, limit_s=0).rounds < FEWEST
     else:
-        with said("(no interval from 1 rounds)", "not reached"):
+        with fails_with("(no interval from 1 rounds)", "not reached"):
             run(pair, measure(), 2, limit_s=0)
 
 
 @pytest.mark.server
 @pytest.mark.quick
 def test_answers_that_differ_are_no_speed(pair: Probe) -> None:
-    with said("The answers of wrong differ", "compared with those of slow to the same requests"):
+    with fails_with(
+        "The answers of wrong differ", "compared with those of slow to the same requests"
+    ):
         require.ratio(
             pair, "wrong", "slow", REQUESTS, at_least=1, output="y", tolerance=tolerance.rounding()
         )
@@ -186,5 +188,5 @@ def test_the_number_is_shown_where_the_check_passes(pair: Probe) -> None:
 @pytest.mark.quick
 def test_a_model_that_fails_is_no_measurement(pair: Probe, put: Put) -> None:
     put("failing", "raise ValueError('no')")
-    with said("A request to failing failed."):
+    with fails_with("A request to failing failed."):
         require.ratio(pair, "failing", "slow", REQUESTS, at_least=1)

@@ -8,7 +8,7 @@ import pytest
 from grader.vocabulary import require
 from grader.vocabulary.probe import Probe
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -114,7 +114,7 @@ def test_refuses(
     if not words:
         check()
         return
-    with said(*words) as failure:
+    with fails_with(*words) as failure:
         check()
     assert "model.py(" not in failure.text  # no traceback, with the judge's folders
 
@@ -123,5 +123,5 @@ def test_a_model_that_ends_its_process(put: Put, probe: Probe) -> None:
     """The good request beside it is lost, or the one after it; both have a message."""
     body = "if (x < 0).any():\n    import os\n    os._exit(1)\nanswer(y=x)"
     put("refuses_dying", body, DELAYED)
-    with said("a negative number, refuses_dying refuses"):
+    with fails_with("a negative number, refuses_dying refuses"):
         require.refuses(probe, "refuses_dying", BAD, "a negative number", good=GOOD, timeout=10)

@@ -20,7 +20,7 @@ RAISED = (
         (
             RAISED,
             "m raised ValueError: no sixty-six (1/model.py, line 7, in execute). The",
-            "Correct",
+            "load m again",
         ),
         (
             "unexpected inference input 'z' for model 'm'",
@@ -36,7 +36,7 @@ RAISED = (
     ids=["unknown", "empty", "exception", "input", "shape"],
 )
 def test_a_refused_request_says_what_to_do(message: str, rationale: str, help: str) -> None:
-    """The server's message stands above the advice, and a check's own requests need no mending."""
+    """The server's message stands above the advice, and a check's own requests get none."""
     failure = Refusal(message, "INTERNAL").failure("m")
     assert failure.rationale.startswith("A request to m failed.")
     assert rationale in failure.rationale

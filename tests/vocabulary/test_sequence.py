@@ -9,7 +9,7 @@ from grader.vocabulary import require
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -72,11 +72,13 @@ def test_sequence(name: str, body: str, words: tuple[str, ...], put: Put, probe:
         almost = [[value + 0.25 for value in sums] for sums in SUMS]
         require.sequence(probe, name, sequences, "y", almost, tolerance=Tolerance(0.5, "so it is"))
         return
-    with said(*words):
+    with fails_with(*words):
         check()
 
 
 def test_a_model_without_sequences(put: Put, probe: Probe) -> None:
     put("total_unbatched", "answer(y=x)", config("x FP32 1", "y FP32 1"))
-    with said("The config of total_unbatched, as the server parsed it, has no sequence_batching"):
+    with fails_with(
+        "The config of total_unbatched, as the server parsed it, has no sequence_batching"
+    ):
         require.sequence(probe, "total_unbatched", [[{"x": np.float32([[1]])}]], "y", [[1]])

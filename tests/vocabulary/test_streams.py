@@ -13,7 +13,7 @@ import pytest
 from grader.vocabulary import require, stream
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import STREAMING, STREAMING_TEXTS, streaming
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -84,7 +84,7 @@ def test_streams_come_in_order(
         found = require.streams(probe, name, n, "k", expected=range(8))
         assert [part.item() for part in found] == list(range(8))
         return
-    with said(*words):
+    with fails_with(*words):
         require.streams(probe, name, n, "k", expected=range(8), help="Look.")
 
 
@@ -116,7 +116,7 @@ def test_streams_end_where_they_should(
     if not words:
         check()
         return
-    with said(*words):
+    with fails_with(*words):
         check()
 
 
@@ -125,23 +125,23 @@ def test_texts_and_numbers_are_compared(probe: Probe, write_model: WriteModel) -
     n = {"n": np.int32([2])}
     require.streams(probe, "same_texts", n, "k", expected=["a", "ü"])
     require.streams(probe, "same_texts", n, "k", expected=[b"a", [["ü".encode()]]])
-    with said("1 of 2 responses"):
+    with fails_with("1 of 2 responses"):
         require.streams(probe, "same_texts", n, "k", expected=["a", "u"])
-    with said("2 of 2 responses"):
+    with fails_with("2 of 2 responses"):
         require.streams(probe, "same_texts", n, "k", expected=[1, 2])
     write_model("same_numbers", STREAMING, streaming("send(10)\nsend(20)"))
     require.streams(
         probe, "same_numbers", n, "k", expected=[11, 19], tolerance=Tolerance(1, "so it is")
     )
-    with said("1 of 2 responses"):
+    with fails_with("1 of 2 responses"):
         require.streams(probe, "same_numbers", n, "k", expected=[10, 19])
-    with said("2 of 2 responses"):
+    with fails_with("2 of 2 responses"):
         require.streams(probe, "same_numbers", n, "k", expected=["a", [1, 2]])
 
 
 def test_a_stream_without_an_end(probe: Probe, write_model: WriteModel) -> None:
     write_model("endless_silence", STREAMING, streaming("send(1)", end=False))
-    with said("The stream of endless_silence does not end: 1 response came within 1 s"):
+    with fails_with("The stream of endless_silence does not end: 1 response came within 1 s"):
         require.streams(probe, "endless_silence", {"n": np.int32([1])}, "k", timeout=1)
 
 
@@ -152,10 +152,10 @@ def test_a_stream_without_limit(
     body = "while not cancelled():\n    send(1)"
     write_model("endless_numbers", STREAMING, streaming(body))
     monkeypatch.setattr(stream, "MOST_PARTS", 200)
-    with said("The stream of endless_numbers is too long: after 200 responses"):
+    with fails_with("The stream of endless_numbers is too long: after 200 responses"):
         require.streams(probe, "endless_numbers", {"n": np.int32([1])}, "k")
     monkeypatch.setattr(stream, "MOST_BYTES", 2_000)
-    with said("too long", "1 KiB"):
+    with fails_with("too long", "1 KiB"):
         require.streams(probe, "endless_numbers", {"n": np.int32([1])}, "k")
 
 
@@ -186,7 +186,9 @@ def test_work_ends_when_the_client_leaves(
     if not words:
         require.ends_work(probe, name, n)
     else:
-        with said(words, f"later {name} still works on its request", "request.is_cancelled()"):
+        with fails_with(
+            words, f"later {name} still works on its request", "request.is_cancelled()"
+        ):
             require.ends_work(probe, name, n)
     assert time.monotonic() - began < 30
 
@@ -202,5 +204,7 @@ def test_a_model_that_never_answers_again(probe: Probe, write_model: WriteModel)
         "    send(k)"
     )
     write_model("leaves_for_good", STREAMING, streaming(body))
-    with said("After a client has left, leaves_for_good does not answer the next one. → What"):
+    with fails_with(
+        "After a client has left, leaves_for_good does not answer the next one. → What"
+    ):
         require.ends_work(probe, "leaves_for_good", {"n": np.int32([60])})

@@ -9,7 +9,7 @@ from grader.vocabulary import require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
 from tests.vocabulary.conftest import Put
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
@@ -63,7 +63,7 @@ def test_right_texts(put: Put, probe: Probe) -> None:
 )
 def test_a_mistake(name: str, body: str, stated: str, words: str, put: Put, probe: Probe) -> None:
     put(name, body, stated)
-    with said(words, "Look at model.py."):
+    with fails_with(words, "Look at model.py."):
         require.texts(probe, name, ROWS, "y", among=NAMES, expected=RIGHT, help="Look at model.py.")
 
 
@@ -78,5 +78,5 @@ def test_a_hidden_check_quotes_no_text_of_a_model(put: Put, probe: Probe) -> Non
 def test_one_row(put: Put, probe: Probe) -> None:
     put("texts_one", BODY, TEXTS)
     one = {"x": ROWS["x"][:1]}
-    with said("The text that texts_one answers is not the right one."):
+    with fails_with("The text that texts_one answers is not the right one."):
         require.texts(probe, "texts_one", one, "y", expected=["down"])

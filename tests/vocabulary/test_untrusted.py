@@ -59,12 +59,12 @@ def split_by(fetched: Path, home: Path, pattern: str) -> Probe:
 
 def test_a_tokenizer_that_panics(fetched: Path, tmp_path: Path) -> None:
     probe = split_by(fetched, tmp_path, PANIC)
-    with pytest.raises(Failure) as told:
+    with pytest.raises(Failure) as error:
         secret.reference(probe, "classifier")(["a text that is long enough for that"])
-    assert told.value.rationale == (
+    assert error.value.rationale == (
         "The checkpoint's tokenizer.json cannot be read (PanicException)."
     )
-    assert told.value.help
+    assert error.value.help
 
 
 def test_a_tokenizer_that_takes_too_long(
@@ -174,7 +174,7 @@ def test_a_failure_comes_back_with_all_that_it_says() -> None:
     def fails() -> dict[str, Any]:
         raise Failure("It is wrong.", help="Look.", credit=0.25)
 
-    with pytest.raises(Failure) as told:
+    with pytest.raises(Failure) as error:
         untrusted.read("It", fails)
-    failure = told.value
+    failure = error.value
     assert (failure.rationale, failure.help, failure.credit) == ("It is wrong.", "Look.", 0.25)

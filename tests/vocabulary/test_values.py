@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grader.vocabulary import values
 from grader.vocabulary.failure import Failure
-from tests.vocabulary.expect import said
+from tests.vocabulary.expect import fails_with
 
 #: All values that can be in a file of reported values.
 ANYTHING = st.recursive(
@@ -51,7 +51,7 @@ def test_array(value: Any) -> None:
     ],
 )
 def test_array_says_what_it_is_not(value: Any, words: str) -> None:
-    with said(words, "Look."):
+    with fails_with(words, "Look."):
         values.array("x", value, (2,), because="one per class", whole=True, help="Look.")
 
 
@@ -73,22 +73,22 @@ def test_number(value: Any) -> None:
     ],
 )
 def test_whole_says_what_it_is_not(value: Any, words: str) -> None:
-    with said(words, "Count."):
+    with fails_with(words, "Count."):
         values.whole("x", value, least=0, most=9, help="Count.")
 
 
 def test_whole_with_one_limit() -> None:
     assert values.whole("x", 10**15, least=0) == 10**15
-    with said("`x` is 0; a whole number of at least 1 is wanted."):
+    with fails_with("`x` is 0; a whole number of at least 1 is wanted."):
         values.whole("x", 0, least=1)
-    with said("`x` is 6; a whole number of at most 5 is wanted."):
+    with fails_with("`x` is 6; a whole number of at most 5 is wanted."):
         values.whole("x", 6, most=5)
 
 
 def test_choice() -> None:
     grid = [0.1, 0.2, 0.3]
     assert values.choice("x", 0.1 + 0.2, grid, of="the thresholds") == 2
-    with said("`x` is 0.25, which is not one of the thresholds.", "Take one of them."):
+    with fails_with("`x` is 0.25, which is not one of the thresholds.", "Take one of them."):
         values.choice("x", 0.25, grid, of="the thresholds")
 
 
@@ -119,7 +119,7 @@ def test_texts(value: Any, found: list[str]) -> None:
     ],
 )
 def test_texts_say_what_they_are_not(value: Any, words: str) -> None:
-    with said(words, "Take names."):
+    with fails_with(words, "Take names."):
         values.texts("x", value, help="Take names.")
 
 

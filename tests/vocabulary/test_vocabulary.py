@@ -34,7 +34,7 @@ def test_a_word_is_documented(name: str) -> None:
     assert not [p for p in inspect.signature(function).parameters if f"{p}:" not in documented]
 
 
-def test_the_table_of_words_is_complete() -> None:
+def test_the_table_of_functions_is_complete() -> None:
     """The docstring of require.py lists each word once, and no other."""
     assert require.__doc__ is not None
     table = require.__doc__.partition("| a check is about")[2]

@@ -40,7 +40,7 @@ class TritonPythonModel:
             sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
         except Exception as error:
             traceback.print_exc()  # into the server's log
-            sender.send(failure(described(error), pb_utils.TritonError.INTERNAL))
+            sender.send(failure(describe(error), pb_utils.TritonError.INTERNAL))
         finally:
             sender.send(flags=FINAL)  # after it nothing can be sent
 
@@ -105,7 +105,7 @@ def piece(text, answer, before):
     )
 
 
-def described(error):
+def describe(error):
     """The text of an exception, and which lines it came through, the innermost first."""
     steps = reversed(traceback.extract_tb(error.__traceback__))
     lines = [f"  {step.filename}({step.lineno}): {step.name}" for step in steps]

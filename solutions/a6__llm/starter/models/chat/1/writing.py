@@ -1,4 +1,4 @@
-"""One answer: its tokens so far, the text that can be shown, and what its sender wants.
+"""One answer: its tokens so far, the text that can be shown, and the client's parameters.
 
 `chat_stream` gets a copy of this file: a model's folder must be complete by itself. Edit the one
 of `chat`; the notebook copies it.
@@ -20,7 +20,7 @@ WHOLE = ("max_tokens", "seed")
 
 
 class BadRequest(Exception):
-    """Cannot be answered. Its sender gets the message."""
+    """A request that cannot be answered; its client gets the message."""
 
 
 def read_parameters(text):
@@ -127,9 +127,9 @@ class Answer:
         return new
 
     def settled(self, whole):
-        """Leave out what the next token may still change.
+        """The text without what the next token may still change.
 
-        That is a character of which bytes are missing, and what may begin a stop text.
+        Left out are a character of which bytes are missing, and what may begin a stop text.
         """
         whole = whole.rstrip("\ufffd")
         begun = max(

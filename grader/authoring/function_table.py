@@ -1,4 +1,4 @@
-"""`python -m grader.authoring.word_table`: write the table of words in AUTHORING.md anew.
+"""`python -m grader.authoring.function_table`: write the table of functions in AUTHORING.md anew.
 
 Each line is a function that checks call, with its parameters and the first sentence of its
 docstring.
@@ -16,14 +16,14 @@ from ..vocabulary import figures, require, tolerance, values
 from ..vocabulary.probe import Probe
 
 FILE = Path(__file__).resolve().parents[1] / "AUTHORING.md"
-BEGIN = "<!-- words: made by `python -m grader.authoring.word_table` -->"
+BEGIN = "<!-- functions: made by `python -m grader.authoring.function_table` -->"
 #: Methods of `Probe` that only the judge calls.
 _JUDGES = ("seed", "close")
-END = "<!-- end of words -->"
+END = "<!-- end of functions -->"
 
 
 def table() -> str:
-    """The words as tables in Markdown, one for each module that has some."""
+    """The functions as tables in Markdown, one for each module that has some."""
     parts = [
         _part("require: fail with a message for the student", "require", _public(require)),
         _part("values: what a student handed over", "values", _public(values)),
@@ -45,9 +45,9 @@ def current(text: str) -> str:
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 
-def _part(heading: str, prefix: str, words: Iterator[tuple[str, Callable[..., object]]]) -> str:
-    lines = [f"**{heading}**", "", "| word | what it does |", "|---|---|"]
-    for name, function in words:
+def _part(heading: str, prefix: str, functions: Iterator[tuple[str, Callable[..., object]]]) -> str:
+    lines = [f"**{heading}**", "", "| function | what it does |", "|---|---|"]
+    for name, function in functions:
         shown = ", ".join(_parameters(function))
         lines.append(f"| `{prefix}.{name}({shown})` | {_sentence(function)} |")
     return "\n".join(lines)
