@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import linecache
 import os
 import pickle
 import pickletools
 import re
 import shutil
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,6 +37,8 @@ from workbook.server import Deployment, Triton, deploy, undeploy
 
 #: Seconds that a model may take to unload. A model with an endless loop never unloads.
 _UNLOADED = 30.0
+#: What an export to ONNX has made, by the cells before it; each export takes a second.
+_exported: dict[tuple[object, ...], Any] = {}
 
 
 class Models:
@@ -153,6 +157,35 @@ def as_the_students(server: Triton) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def exports_once(sources: list[str]) -> Iterator[None]:
+    """Let torch export a network of a cell once, for all runs that have run the same code so far.
+
+    Only an export that succeeds is kept. Exports in a run whose earlier code differs are made anew,
+    since the network may be another one.
+
+    Args:
+        sources: the code of the cell, and of all cells before it.
+    """
+    torch = sys.modules.get("torch")  # a cell that imports it exports nothing
+    if torch is None or not any("export" in source for source in sources):
+        yield
+        return
+    export, calls = torch.onnx.export, itertools.count()
+
+    def once(*args: Any, **options: Any) -> Any:
+        if len(args) != 2 or "f" in options:  # it writes a file itself
+            return export(*args, **options)
+        key = (next(calls), *sources)
+        if key not in _exported:
+            _exported[key] = export(*args, **options)
+        return _exported[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.onnx, "export", once)
+        yield
+
+
 class Run:
     """A run of a notebook's code, without the plain cells that plot.
 
@@ -182,6 +215,7 @@ class Run:
         self.folders: list[Path] = []
         models.revive()
         space: dict[str, Any] = {}
+        ran: list[str] = []
 
         def check(id: str, **values: Any) -> None:
             self.handed[id] = {k: None if v is ... else v for k, v in values.items()}
@@ -198,10 +232,12 @@ class Run:
                 continue
             source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source
             source = source.replace(f'me = "{own.DEFAULT}"', f"me = {me!r}")
+            ran.append(source)
             lines = source.splitlines(keepends=True)  # torch.jit.script reads a class's source
             linecache.cache[cell.id] = (len(source), None, lines, cell.id)
             try:
-                exec(compile(source, cell.id, "exec"), space)
+                with exports_once(ran):
+                    exec(compile(source, cell.id, "exec"), space)
             except Exception as error:
                 self.stops.append(str(error))
             space |= {"check": check, "deploy": once}
