@@ -2,8 +2,8 @@
 
 The tests of a file share a server, so one worker runs them all. The tests in test_assignments.py
 are the same for each assignment, and take minutes: there each assignment's mutants are a group of
-their own, and its other tests another one. Each lecture is a group too. The longest groups begin first, so that no worker is busy long after
-the others have ended.
+their own, and its other tests another one. Each lecture is a group too. The longest groups begin
+first, so that no worker is busy long after the others have ended.
 """
 
 from __future__ import annotations
