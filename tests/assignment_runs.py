@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import linecache
+import marshal
 import os
 import pickle
 import pickletools
 import re
 import shutil
 import sys
+import types
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,8 +38,8 @@ from workbook.server import Deployment, Triton, deploy, undeploy
 
 #: Seconds that a model may take to unload. A model with an endless loop never unloads.
 _UNLOADED = 30.0
-#: What an export to ONNX has made, by the cells before it; each export takes a second.
-_exported: dict[tuple[object, ...], Any] = {}
+#: What an export to ONNX has made, by the network and the options.
+_exported: dict[tuple[str, ...], Any] = {}
 
 
 class Models:
@@ -158,25 +159,19 @@ def as_the_students(server: Triton) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exports_once(sources: list[str]) -> Iterator[None]:
-    """Let torch export a network of a cell once, for all runs that have run the same code so far.
-
-    Only an export that succeeds is kept. Exports in a run whose earlier code differs are made anew,
-    since the network may be another one.
-
-    Args:
-        sources: the code of the cell, and of all cells before it.
-    """
+def _exports_once() -> Iterator[None]:
+    """Let torch export each network once, for all runs: an export takes a second."""
     torch = sys.modules.get("torch")  # a cell that imports it exports nothing
-    if torch is None or not any("export" in source for source in sources):
+    if torch is None:
         yield
         return
-    export, calls = torch.onnx.export, itertools.count()
+    export = torch.onnx.export
 
     def once(*args: Any, **options: Any) -> Any:
         if len(args) != 2 or "f" in options:  # it writes a file itself
             return export(*args, **options)
-        key = (next(calls), *sources)
+        digest = hashlib.sha256(b"\0".join(_network(args[0]))).hexdigest()
+        key = digest, repr(args[1:]), repr(options)
         if key not in _exported:
             _exported[key] = export(*args, **options)
         return _exported[key]
@@ -184,6 +179,20 @@ def exports_once(sources: list[str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.onnx, "export", once)
         yield
+
+
+def _network(network: Any) -> Iterator[bytes]:
+    """What a torch module computes: its layers and numbers; of a notebook's classes, their code."""
+    yield repr(network).encode()
+    for name, tensor in network.state_dict().items():
+        yield name.encode() + tensor.numpy().tobytes()
+    for layer in network.modules():
+        forward = type(layer).forward
+        if type(layer).__module__ == "builtins":  # a class of a cell
+            used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+            values = {n: v for n, v in used.items() if not isinstance(v, types.ModuleType)}
+            own = {name: value for name, value in vars(layer).items() if name[0] != "_"}
+            yield marshal.dumps(forward.__code__) + _bytes((values, own))
 
 
 class Run:
@@ -215,7 +224,6 @@ class Run:
         self.folders: list[Path] = []
         models.revive()
         space: dict[str, Any] = {}
-        ran: list[str] = []
 
         def check(id: str, **values: Any) -> None:
             self.handed[id] = {k: None if v is ... else v for k, v in values.items()}
@@ -232,11 +240,10 @@ class Run:
                 continue
             source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source
             source = source.replace(f'me = "{own.DEFAULT}"', f"me = {me!r}")
-            ran.append(source)
             lines = source.splitlines(keepends=True)  # torch.jit.script reads a class's source
             linecache.cache[cell.id] = (len(source), None, lines, cell.id)
             try:
-                with exports_once(ran):
+                with _exports_once():
                     exec(compile(source, cell.id, "exec"), space)
             except Exception as error:
                 self.stops.append(str(error))
