@@ -15,8 +15,9 @@ from workbook.zoo.recipe import place
 
 #: Artefacts that a test below builds from nothing: one for each way of building. photo_cnn is
 #: trained in the same way as digits_cnn, and so is image_classifier, which is saved as
-#: text_classifier; photo_onnx and language_onnx are exported as digits_onnx, and so on. The bytes of a SavedModel and a TorchScript file differ from build to build, so a
-#: later test compares their answers.
+#: text_classifier. photo_onnx and language_onnx are exported as digits_onnx, and so on. The bytes
+#: of a SavedModel and a TorchScript file differ from build to build, so a later test compares
+#: their answers.
 REBUILT = (
     "text_classifier",
     "digits_cnn",
