@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import linecache
+import marshal
 import os
 import pickle
 import pickletools
 import re
 import shutil
+import sys
+import types
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,6 +38,8 @@ from workbook.server import Deployment, Triton, deploy, undeploy
 
 #: Seconds that a model may take to unload. A model with an endless loop never unloads.
 _UNLOADED = 30.0
+#: What an export to ONNX has made, by the network and the options.
+_exported: dict[tuple[str, ...], Any] = {}
 
 
 class Models:
@@ -153,6 +158,43 @@ def as_the_students(server: Triton) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _exports_once() -> Iterator[None]:
+    """Let torch export each network once, for all runs: an export takes a second."""
+    torch = sys.modules.get("torch")  # a cell that imports it exports nothing
+    if torch is None:
+        yield
+        return
+    export = torch.onnx.export
+
+    def once(*args: Any, **options: Any) -> Any:
+        if len(args) != 2 or "f" in options:  # it writes a file itself
+            return export(*args, **options)
+        digest = hashlib.sha256(b"\0".join(_network(args[0]))).hexdigest()
+        key = digest, repr(args[1:]), repr(options)
+        if key not in _exported:
+            _exported[key] = export(*args, **options)
+        return _exported[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.onnx, "export", once)
+        yield
+
+
+def _network(network: Any) -> Iterator[bytes]:
+    """What a torch module computes: its layers and numbers; of a notebook's classes, their code."""
+    yield repr(network).encode()
+    for name, tensor in network.state_dict().items():
+        yield name.encode() + tensor.numpy().tobytes()
+    for layer in network.modules():
+        forward = type(layer).forward
+        if type(layer).__module__ == "builtins":  # a class of a cell
+            used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+            values = {n: v for n, v in used.items() if not isinstance(v, types.ModuleType)}
+            own = {name: value for name, value in vars(layer).items() if name[0] != "_"}
+            yield marshal.dumps(forward.__code__) + _bytes((values, own))
+
+
 class Run:
     """A run of a notebook's code, without the plain cells that plot.
 
@@ -201,7 +243,8 @@ class Run:
             lines = source.splitlines(keepends=True)  # torch.jit.script reads a class's source
             linecache.cache[cell.id] = (len(source), None, lines, cell.id)
             try:
-                exec(compile(source, cell.id, "exec"), space)
+                with _exports_once():
+                    exec(compile(source, cell.id, "exec"), space)
             except Exception as error:
                 self.stops.append(str(error))
             space |= {"check": check, "deploy": once}

@@ -1,9 +1,9 @@
 """Distribute tests among pytest's workers: by file, and in two files by assignment or lecture.
 
 The tests of a file share a server, so one worker runs them all. The tests in test_assignments.py
-are the same for each assignment, and take minutes: there each assignment is a group of its own.
-Each lecture is a group too. The longest groups begin first, so that no worker is busy long after
-the others have ended.
+are the same for each assignment, and take minutes: there each assignment's mutants are a group of
+their own, and its other tests another one. Each lecture is a group too. The longest groups begin
+first, so that no worker is busy long after the others have ended.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ def group(nodeid: str) -> str:
 
         group("tests/zoo/test_zoo.py::test_iris")                                 # the file
         group("tests/grader/test_assignments.py::test_solution[a2__forest-0]")    # and a2__forest
+        group("tests/grader/test_assignments.py::test_mutant[a2__forest: one]")   # and its mutants
         group("tests/lectures/test_lectures_run.py::test_runs[08__fil]")          # and the test
 
     Args:
         nodeid: the test's node id.
 
     Returns:
-        The test's file; for a test of one assignment, also its name; a lecture's test itself.
+        The test's file; for a test of one assignment, also its name, and whether it tries a mutant;
+        a lecture's test itself.
     """
     file, _, test = nodeid.partition("::")
     if file == PER_LECTURE:
         return nodeid
     found = _NAME.search(test) if file == PER_ASSIGNMENT else None
-    return f"{file}::{found[0]}" if found else file
+    mutants = " mutants" * test.startswith("test_mutant[")
+    return f"{file}::{found[0]}{mutants}" if found else file
 
 
 def in_order(nodeids: Sequence[str], seconds: Mapping[str, float]) -> dict[str, int]:

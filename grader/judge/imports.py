@@ -12,6 +12,7 @@ Beside import statements, texts in the code are looked at: one that is a module'
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -43,7 +44,6 @@ class Course:
         self.files: set[Path] = set()
         self._root = root
         self._followed: set[tuple[str, str]] = set()
-        self._read: dict[Path, ast.Module] = {}
 
     def follow(self, module: str, name: str = "") -> None:
         """Reach a module and all that it imports.
@@ -88,7 +88,7 @@ class Course:
         self.files.add(file)
         if above := module.rpartition(".")[0]:
             yield above, _ITSELF  # Python runs it first
-        tree = self._parse(file)
+        tree = _parse(file.read_bytes())
         package = module if file.name == "__init__.py" else above
         if name:
             yield from _sources(tree, package, name) if _only_passes_on(tree) else [(module, "")]
@@ -103,15 +103,9 @@ class Course:
                 if beside.suffix == ".py":
                     yield f"{package}.{beside.stem}", ""
 
-    def _parse(self, file: Path) -> ast.Module:
-        """The syntax tree of a file, which is read once."""
-        if file not in self._read:
-            self._read[file] = ast.parse(file.read_bytes(), str(file))
-        return self._read[file]
-
     def _imports(self, tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
         """What a program's import statements name, wherever in it they stand."""
-        for node in _runtime_nodes(tree):
+        for node in _import_statements(tree):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, "") for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -125,16 +119,34 @@ class Course:
                         yield base, alias.name if alias.name != "*" and self.file(base) else ""
 
 
-def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers read."""
-    waiting = [tree]
+# Assignments share most files, so what was found in a program is kept for the next assignment.
+
+
+@functools.cache
+def _parse(program: bytes) -> ast.Module:
+    """The syntax tree of a program."""
+    return ast.parse(program)
+
+
+@functools.cache
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a tree."""
+    return list(ast.walk(tree))
+
+
+@functools.cache
+def _import_statements(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of all import statements but those that only type checkers read."""
+    found, waiting = list[ast.AST](), [tree]
     while waiting:
         node = waiting.pop()
-        yield node
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             waiting += node.orelse
         else:
             waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
@@ -144,6 +156,7 @@ def _base(node: ast.ImportFrom, package: str) -> str:
     return ".".join([*above, *filter(None, [node.module])])
 
 
+@functools.cache
 def _attributes(tree: ast.AST, module: str) -> set[str]:
     """The names that are taken from a module as `module.name`.
 
@@ -151,7 +164,7 @@ def _attributes(tree: ast.AST, module: str) -> set[str]:
     """
     names: set[str] = set()
     plain = 0
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Name) and node.id == module:
             plain += 1
         elif (
@@ -183,9 +196,12 @@ def _sources(tree: ast.Module, package: str, name: str) -> Iterable[tuple[str, s
                     yield _base(node, package), "" if alias.name == "*" else alias.name
 
 
-def _texts(tree: ast.AST) -> Iterator[str]:
+@functools.cache
+def _texts(tree: ast.AST) -> set[str]:
     """All texts in the code that could name a module or a file."""
-    for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and len(text) < 100 and not set(text) & set(" /\n\0"):
-            yield text
+    texts = {node.value for node in _nodes(tree) if isinstance(node, ast.Constant)}
+    return {
+        text
+        for text in texts
+        if isinstance(text, str) and len(text) < 100 and not set(text) & set(" /\n\0")
+    }

@@ -305,12 +305,12 @@ def never_ends(folder: Path) -> None:
     s.first(
         folder,
         """
-        import signal
+        import signal, time
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         while True:
             try:
-                pass
+                time.sleep(1)
             except BaseException:
                 pass
         """,
@@ -543,12 +543,13 @@ def warnings_everywhere(folder: Path) -> None:
 
 @ATTACKS.add("release", flags={"execution"})
 def a_server_of_its_own_that_hogs(folder: Path) -> None:
-    """Threads that burn every processor until the time is up."""
+    """Processes that burn every processor when the time is up, and before."""
     s.first(
         folder,
         """
-        import os, signal
+        import os, signal, time
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        time.sleep(45)  # of the 60 seconds that a cell has
         for _ in range(4):
             if os.fork() == 0:
                 while True:

@@ -41,7 +41,7 @@ from workbook.common import paths
 HONEST = ("anna", "bela")
 IDLE = "zoe"
 #: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
-WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 10 == 0}
+WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 30 == 0}
 #: The limits of the whole notebook, and of one cell.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 80  # points that the machine gives; a person gives 20 more

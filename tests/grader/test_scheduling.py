@@ -1,4 +1,4 @@
-"""One worker runs all tests of an assignment (tests/scheduling.py)."""
+"""One worker runs all mutants of an assignment, one its other tests (tests/scheduling.py)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_tests_of_assignments_are_shared_by_assignment() -> None:
     alone = {id for id in found if scheduling.group(id) == FILE}
     assert alone == {f"{FILE}::test_there_are_assignments"}
     named = {scheduling.group(id) for id in found} - {FILE}
-    assert named == {f"{FILE}::{assignment.name}" for assignment in assignments.find()}
+    names = [f"{FILE}::{assignment.name}" for assignment in assignments.find()]
+    assert named == {*names, *(f"{name} mutants" for name in names)}
 
 
 def test_what_takes_longest_comes_first() -> None:
