@@ -17,20 +17,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ..common import paths
-from ..common.errors import LoadError, Refusal, WorkbookError
+from ..common.errors import Refusal, WorkbookError
 from ..server import Server, Triton
 from ..server.explain import explain
 from . import cards
 from .cards import FAILS, HOLDS, Card
-
-if TYPE_CHECKING:
-    from tritonclient.utils import InferenceServerException
 
 #: Changes a copy of a model folder. It may return a description of the change.
 Change = Callable[[Path], str | None]
@@ -148,28 +144,27 @@ def config(old: str, new: str) -> Change:
     return change
 
 
-def explain_refusal(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
-    """Send a request that the server refuses, and return the course's explanation of it.
+def refusal(server: Triton, model: str) -> str:
+    """Load a model; returns what is wrong and where, "" if it was loaded.
 
-        print(mistakes.explain_refusal(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
+    Where the course has no explanation, the server's own message follows.
+    """
+    try:
+        server.load(model)
+    except Refusal as error:
+        where = f" ({error.where})" if error.where else ""
+        message = "" if error.rule else f"\n{error.message}"
+        return shown(f"{error.what}{where}{message}")
+    return ""
+
+
+def refused_request(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
+    """Send a request over gRPC; returns the explanation of its refusal, "" if it was answered.
+
+        print(mistakes.refused_request(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
 
     Args:
         tensors: arrays by the inputs' names; what these are for the model is the mistake.
-
-    Returns:
-        The explanation, or "The server answers." if the server accepted the request.
-    """
-    error = refused_request(server, model, **tensors)
-    return "The server answers." if error is None else str(explain(error, server, model))
-
-
-def refused_request(
-    server: Server, model: str, **tensors: npt.NDArray[np.generic]
-) -> InferenceServerException | None:
-    """Send a request over gRPC; returns the client's error, or None where the server answers.
-
-    Args:
-        tensors: arrays by the inputs' names.
     """
     from tritonclient import grpc
     from tritonclient.utils import InferenceServerException, np_to_triton_dtype
@@ -182,14 +177,5 @@ def refused_request(
         with server.grpc_client() as client:
             client.infer(model, inputs)
     except InferenceServerException as error:
-        return error
-    return None
-
-
-def refusal(server: Triton, model: str) -> str:
-    """Load a model; returns what is wrong and where, "" if it was loaded."""
-    try:
-        server.load(model)
-    except LoadError as error:
-        return f"{error.what} ({error.where})"
+        return shown(str(explain(error, server, model)))
     return ""

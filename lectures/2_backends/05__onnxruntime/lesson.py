@@ -22,7 +22,7 @@ from workbook.lessons import Premise, claim, compare, formats, mistakes, predict
 from workbook.lessons.runs import record
 from workbook.lessons.shared import documented, quiet, variants
 
-quiet.exporters()
+quiet.hide_warnings()
 models = setup.models()  # run again, it empties this notebook's folder
 lab = lessons.laboratory(models, only=[])
 

@@ -19,10 +19,10 @@ from tritonclient import grpc
 
 import setup
 from workbook import lessons
-from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
-from workbook.lessons.shared import documented, variants
+from workbook.lessons import Premise, claim, compare, formats, mistakes, place, predict, show, task
+from workbook.lessons.shared import documented, quiet, variants
 
-setup.hide_warnings()
+quiet.hide_warnings()
 models = setup.models()  # run again, it empties this notebook's folder
 lab = lessons.laboratory(models, only=[])
 
@@ -117,18 +117,13 @@ claim(
 # [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) name the platform `openvino_ir`. As printed, then with a backend instead:
 
 # %%
+from pathlib import Path
+
+config = Path("models/focus_openvino/config.as_printed.pbtxt")
+show(config)
 backend = documented.put('platform: "openvino_ir"', 'backend: "openvino"')
-config = """
-platform: "openvino_ir"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-dynamic_batching { }
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
-parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
-"""
-printed = documented.correct(lab, "focus_openvino", config, {"with a backend": backend})
+steps = {"with a backend": backend}
+printed = documented.correct(lab, "focus_openvino", config.read_text(), steps)
 
 # %%
 claim(
@@ -137,10 +132,16 @@ claim(
     "Run the cell before this one again, then this one.",
     id="openvino.platform",
 )
-image = grpc.InferInput("image", [8, 3, 64, 64], "FP32")
-image.set_data_from_numpy(pictures[:8])
-with grpc.InferenceServerClient(lab.grpc_url) as client:
-    print(client.infer("focus_openvino", [image]).as_numpy("logits")[:2])
+
+
+def ask(model, rows):
+    image = grpc.InferInput("image", [rows, 3, 64, 64], "FP32")
+    image.set_data_from_numpy(pictures[:rows])
+    with grpc.InferenceServerClient(lab.grpc_url) as client:
+        return client.infer(model, [image]).as_numpy("logits")
+
+
+print(ask("focus_openvino", 8)[:2])
 printed
 
 # %% [markdown]
@@ -148,7 +149,7 @@ printed
 #
 # ## A lone picture
 #
-# The config above has padding (`ENABLE_BATCH_PADDING`): batches that are not full are filled up. What if it is left out? A third config, `any_batch`, has `max_batch_size: 0`, and the batch in dims.
+# The config above has padding (`ENABLE_BATCH_PADDING`): batches that are not full are filled up. The model `exact` has none. A third one, `any_batch`, has `max_batch_size: 0`, and the batch in dims.
 
 # %%
 predict(
@@ -164,18 +165,22 @@ predict(
 )
 
 # %%
-for name, changed in setup.batches(models / "focus_openvino").items():
-    write(models / name / "config.pbtxt", changed)
+for name in ("exact", "any_batch"):
+    show(f"models/{name}/config.pbtxt")
+    place(models, f"models/{name}")
+    setup.same_files(models, "focus_openvino", name)
     lab.load(name)
-alone, whole = (mistakes.explain_refusal(lab, "exact", image=pictures[:rows]) for rows in (1, 8))
+alone, whole = (mistakes.refused_request(lab, "exact", image=pictures[:n]) for n in (1, 8))
 print(alone)
-eight = Premise("answers" in whole, "eight pictures were refused, too")
-compare("openvino.lone", "its answer" if "answers" in alone else "an error", premise=eight)
+print(ask("any_batch", 1), ask("any_batch", 3), sep="\n")
+
+# %%
+seen = "an error" if alone else "its answer"
+compare("openvino.lone", seen, premise=Premise(whole == "", "eight pictures were refused, too"))
 claim(
-    "answers" not in alone,
+    alone != "" and whole == "",
     "Without padding, one picture is refused, and eight are answered.",
     "Run this cell again.",
-    premise=eight,
     id="openvino.lone",
 )
 costs, agreed = setup.lone_costs(lab, {"padding": "focus_openvino", "any batch": "any_batch"})
@@ -206,7 +211,7 @@ settings = {
 }
 variant = variants.add(models, "focus_openvino", settings)  # up to half a minute
 times = variants.measure(lab, variant, pictures[:8])
-print(*setup.said(lab, variant), sep="\n")
+print(*setup.chosen_settings(lab, variant), sep="\n")
 times.round(1)
 
 # %% [markdown]
@@ -217,18 +222,10 @@ times.round(1)
 # OpenVINO reads ONNX files as well (`default_model_filename`). Three ways to serve one network, with one thread each; ONNX Runtime computes in fp32:
 
 # %%
-config_of_onnx = """
-backend: "openvino"
-default_model_filename: "model.onnx"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ] output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
-parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
-"""
 (models / "focus_onnx/1/model.onnx").write_bytes(onnx_file.read_bytes())
-write(models / "from_onnx/config.pbtxt", config_of_onnx)
-write(models / "focus_onnx/config.pbtxt", setup.ONNXRUNTIME)
+place(models, "models/from_onnx", "models/focus_onnx")
+show("models/from_onnx/config.pbtxt")
+show("models/focus_onnx/config.pbtxt")
 
 # %%
 predict(
@@ -307,14 +304,12 @@ made
 #
 # ## Your turn
 #
-# `lone` is asked for one picture at a time, rarely for eight, and pads each. Mend its config (a new cell with `%%writefile {models}/lone/config.pbtxt`, then `lab.load("lone")`), so that a lone picture takes less than two thirds of the time of eight.
+# `lone` is asked for one picture at a time, rarely for eight, and pads each. Change its config (a new cell with `%%writefile {models}/lone/config.pbtxt`, then `lab.load("lone")`), so that a lone picture takes less than two thirds of the time of eight.
 
 # %%
 setup.lone(models, "focus_openvino")  # keeps a folder that is there
 lab.load("lone")
-print((models / "lone/config.pbtxt").read_text())
-
-# %%
+show(models / "lone/config.pbtxt")
 task("openvino.lone", server=lab, models=models)
 
 # %% [markdown]

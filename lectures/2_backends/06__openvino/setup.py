@@ -14,61 +14,29 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbook.lessons import formats
+from workbook.lessons import formats, place
 from workbook.lessons.premises import Premise
 from workbook.lessons.shared import variants
-from workbook.lessons.shared.quiet import exporters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.lessons.workspace import folder
 from workbook.server import Server, Triton
 
 #: The turns of each way in this process, and the calls per turn.
 _TURNS, _CALLS = 8, 12
-#: The network in ONNX Runtime, with one thread.
-ONNXRUNTIME = """\
-platform: "onnxruntime_onnx"
-max_batch_size: 8
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
-"""
-#: The task's config for the network: a lone picture takes as long as eight.
-_LONE = """\
-backend: "openvino"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
-parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
-"""
+#: The configs of the notebook's models.
+HERE = Path(__file__).parent / "models"
 
 
 def models() -> Path:
     """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
     home = folder("openvino")
-    for name in ("focus_openvino", "exact", "any_batch", "from_onnx", "focus_onnx"):
+    for name in ("focus_openvino", "from_onnx", "focus_onnx"):
         (home / name / "1").mkdir(parents=True)
     return home
 
 
-def batches(source: Path) -> dict[str, str]:
-    """Copy a model's files to two others: one without padding, and one that takes any batch.
-
-    Args:
-        source: the model's folder, beside which `exact` and `any_batch` are put.
-
-    Returns:
-        Name → config.
-    """
-    text = (source / "config.pbtxt").read_text("utf-8")
-    exact = text.replace('"YES"', '"NO"')
-    free = exact.replace("max_batch_size: 8", "max_batch_size: 0").replace(
-        "dynamic_batching { }\n", ""
-    )
-    free = free.replace("[ 3, 64, 64 ]", "[ -1, 3, 64, 64 ]").replace("[ 2 ]", "[ -1, 2 ]")
-    configs = {"exact": exact, "any_batch": free}
-    for name in configs:
-        shutil.copytree(source / "1", source.with_name(name) / "1", dirs_exist_ok=True)
-    return configs
+def same_files(models: Path, source: str, target: str) -> None:
+    """Give a model the files of version 1 of another one."""
+    shutil.copytree(models / source / "1", models / target / "1", dirs_exist_ok=True)
 
 
 def export_onnx(home: Path) -> Path:
@@ -213,7 +181,7 @@ def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> 
     return lambda: request.infer([batch])
 
 
-def said(server: Server, names: Mapping[str, str]) -> list[str]:
+def chosen_settings(server: Server, names: Mapping[str, str]) -> list[str]:
     """Return the log's lines about each setting's model: the settings that OpenVINO uses.
 
     Args:
@@ -251,11 +219,10 @@ def lone(models: Path, source: str) -> None:
     Args:
         source: the model in the repository whose files it gets.
     """
-    home = models / "lone"
-    if home.exists():
+    if (models / "lone").exists():
         return
-    shutil.copytree(models / source / "1", home / "1")
-    (home / "config.pbtxt").write_text(_LONE, "utf-8")
+    place(models, HERE / "lone")
+    same_files(models, source, "lone")
 
 
 def convert(target: Path) -> None:

@@ -11,10 +11,12 @@
 # Here a stand-in serves them, by the rules of the [backend](https://github.com/triton-inference-server/tensorflow_backend#using-the-tensorflow-backend) in containers up to 25.02.
 
 # %%
+from pathlib import Path
+
 import torch
 
 import setup
-from workbook.lessons import claim, compare, folder, formats, laboratory, predict, task, write
+from workbook.lessons import claim, compare, folder, formats, laboratory, place, predict, show, task
 from workbook.lessons.shared import documented
 
 setup.quiet()  # one thread, and no log; up to half a minute
@@ -50,14 +52,8 @@ setup.export(model, saved)  # model.export(…), without its log
 setup.signature(saved)
 
 # %%
-config = """
-name: "tensorflow_model"
-platform: "tensorflow_savedmodel"
-max_batch_size: 8
-input [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 5 ] } ]
-output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_GPU } ]
-"""
+config = Path("models/tensorflow_model/config.as_printed.pbtxt")
+show(config)
 predict(
     "tensorflow.first",
     "Five things in this config do not fit: the GPU (where the server has none), two names and "
@@ -81,24 +77,24 @@ steps = {
     "the output's name": put("OUTPUT__0", answered),
     "its dims, too": put("[ 1 ]", "[ 10 ]"),
 }
-mended = documented.correct(lab, "tensorflow_model", config, steps)
+corrected = documented.correct(lab, "tensorflow_model", config.read_text(), steps)
 
 # %%
 from workbook.lessons import Premise
 
 all_five = "all five: it compares the config with the file"
-each = "one at a time" if len(mended.refused) == 5 - setup.has_gpu() else all_five
-compare("tensorflow.first", each, premise=Premise(len(mended.errors) == 6, "a step is missing"))
+each = "one at a time" if len(corrected.refused) == 5 - setup.has_gpu() else all_five
+compare("tensorflow.first", each, premise=Premise(len(corrected.errors) == 6, "a step is missing"))
 claim(
-    mended.refused[-1] == "the output's name" and lab.ready("tensorflow_model"),
-    f"The slide's config belongs to another backend: {len(mended.refused)} refusals.",
+    corrected.refused[-1] == "the output's name" and lab.ready("tensorflow_model"),
+    f"The slide's config belongs to another backend: {len(corrected.refused)} refusals.",
     "Run the cell above again.",
     id="tensorflow.document",
 )
 lab.load("tensorflow_model", config={"platform": "tensorflow_savedmodel"})
 filled = lab.config("tensorflow_model")
 print(filled["max_batch_size"], {t["name"]: t["dims"] for t in filled["input"] + filled["output"]})
-mended
+corrected
 
 # %% [markdown]
 # With nothing but the platform, the backend fills in all tensors from the signature, and `max_batch_size: 4`.
@@ -122,16 +118,8 @@ head.set_weights([network.head.weight.detach().numpy().T, network.head.bias.deta
 focus = tf.keras.Model(image, {"logits": logits})
 
 # %%
-settings = """
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { }
-parameters { key: "TF_NUM_INTRA_THREADS" value { string_value: "1" } }
-parameters { key: "TF_NUM_INTER_THREADS" value { string_value: "1" } }
-"""
-write(models / "focus_tensorflow/config.pbtxt", 'platform: "tensorflow_savedmodel"' + settings)
+show("models/focus_tensorflow/config.pbtxt")
+place(models, "models/focus_tensorflow")
 setup.export(focus, setup.version(models, "focus_tensorflow") / "model.savedmodel")
 
 # %%
@@ -178,20 +166,19 @@ predict(
 )
 
 # %%
-inward, outward = setup.freeze(focus, setup.version(models, "focus_graph") / "model.graphdef")
-other = settings.replace('"image"', f'"{inward}"').replace('"logits"', f'"{outward}"')
-platforms = {"focus_tensorflow": ("tensorflow_savedmodel", settings)}
-platforms["focus_graph"] = ("tensorflow_graphdef", other)
+nodes = setup.freeze(focus, setup.version(models, "focus_graph") / "model.graphdef")
+show("models/focus_graph/config.pbtxt")
 late = {}
-for name, (platform, rest) in platforms.items():
-    wrong = f'platform: "{platform}"' + rest.replace("3, 64, 64", "64, 64, 3")
-    late[name] = setup.noticed(lab, name, wrong, formats.pictures()[:1].transpose(0, 2, 3, 1))
-    write(models / name / "config.pbtxt", f'platform: "{platform}"' + rest)
+for name in ("focus_tensorflow", "focus_graph"):
+    right = Path(f"models/{name}/config.pbtxt").read_text()
+    (models / name / "config.pbtxt").write_text(right.replace("3, 64, 64", "64, 64, 3"))
+    late[name] = setup.failing_step(lab, name, formats.pictures()[:1].transpose(0, 2, 3, 1))
+    place(models, f"models/{name}")
     lab.load(name)
-print(*late.items(), sep="\n")
+print("nodes:", nodes, *late.items(), sep="\n")
 
 # %%
-when = {name: words.partition(":")[0] for name, words in late.items()}
+when = {name: step.partition(":")[0] for name, step in late.items()}
 apart = when == {"focus_tensorflow": "loading", "focus_graph": "asking"}
 both = "the server, for both, when it loads them"
 graph = formats.ask(lab, "focus_graph")
@@ -212,7 +199,8 @@ claim(
 
 # %%
 setup.rank(models, "shansou_rank")
-print(setup.RANK)
+guide = Path("models/shansou_rank/config.pbtxt")
+show(guide)
 predict(
     "tensorflow.mixed",
     "The instance runs on the CPU. What does a `gpu_execution_accelerator` do there?",
@@ -233,7 +221,8 @@ forms = {
 }
 scores, log = {}, {}
 for name, form in forms.items():  # loads it three times: up to a minute
-    write(models / "shansou_rank/config.pbtxt", setup.RANK + setup.accelerated(form))
+    text = guide.read_text() + setup.accelerated(form)
+    (models / "shansou_rank/config.pbtxt").write_text(text)
     scores[name], log[name] = setup.ranked(lab, "shansou_rank")
 print(log)
 
@@ -267,7 +256,8 @@ ir = openvino.convert_model(models / "focus_tensorflow/1/model.savedmodel")
 openvino.save_model(ir, setup.version(models, "on_openvino") / "model.xml", compress_to_fp16=False)
 focus.save(models.parent / "focus.keras")
 setup.to_onnx(models.parent / "focus.keras", setup.version(models, "on_onnx") / "model.onnx")
-setup.one_thread(models)  # the configs of both
+show("models/on_openvino/config.pbtxt", "models/on_onnx/config.pbtxt")
+place(models, "models/on_openvino", "models/on_onnx")
 
 names = {"SavedModel": "focus_tensorflow", "frozen graph": "focus_graph"}
 table = setup.ways(lab, {**names, "to OpenVINO": "on_openvino", "to ONNX": "on_onnx"})
@@ -316,7 +306,7 @@ made
 # %%
 setup.two_signatures(models, focus)  # keeps a folder that is there
 lab.load("unsure")
-print((models / "unsure/config.pbtxt").read_text())
+show(models / "unsure/config.pbtxt")
 
 # %%
 task("tensorflow.chances", server=lab, models=models)

@@ -17,27 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbook import measure
 from workbook.common.errors import Refusal, WorkbookError
-from workbook.lessons import formats
+from workbook.lessons import formats, place
+from workbook.lessons.mistakes import refusal
+from workbook.lessons.runs import infer
 from workbook.lessons.workspace import version
 from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 
-#: The production guide's config of a ranking model, one tensor per line.
-RANK = """\
-name: "shansou_rank"
-platform: "tensorflow_savedmodel"
-max_batch_size: 128
-input [ { name: "input_ids" data_type: TYPE_INT32 dims: [128] },
-  { name: "input_mask" data_type: TYPE_INT32 dims: [128] },
-  { name: "segment_ids" data_type: TYPE_INT32 dims: [128] } ]
-output [ { name: "output" data_type: TYPE_FP32 dims: [1] } ]
-dynamic_batching { }
-version_policy: { latest {num_versions: 1}}
-instance_group [ { kind: KIND_CPU } ]
-"""
+#: The configs of the notebook's models.
+HERE = Path(__file__).parent / "models"
 #: The tokens of one request to the ranking model, and the size of its vocabulary.
 TOKENS, WORDS = 128, 1000
 RANK_INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -143,40 +133,31 @@ def rank_inputs(rows: int = 2) -> dict[str, Array]:
 
 
 def ranked(server: Triton, model: str) -> tuple[Array, str]:
-    """Load a ranking model anew and ask it; returns its scores, and the log on accelerators.
-
-    Raises:
-        WorkbookError: the server refused the model or the request.
-    """
+    """Load a ranking model anew and ask it; returns its scores, and the log on accelerators."""
     start = server.log_size()
     server.load(model)
-    found = measure.send(server, model, [measure.Request("r", inputs=rank_inputs())])
-    if any(found["error"]):
-        raise WorkbookError(max(found["error"]), where=model)
+    scores = infer(server, model, **rank_inputs())["output"]
     lines = [line for line in server.log_text(start).splitlines() if "Accelerator" in line]
-    words = lines[-1].partition("] ")[2].strip('"') if lines else ""
-    return found["outputs"][0]["output"], words
+    return scores, lines[-1].partition("] ")[2].strip('"') if lines else ""
 
 
-def noticed(server: Triton, model: str, config: str, inputs: Array) -> str:
-    """Load a model with another config and ask it; returns which step fails, and the message.
+def failing_step(server: Triton, model: str, inputs: Array) -> str:
+    """Load a model and send it a request; returns which step fails, and the message.
 
     Args:
-        config: the text of config.pbtxt, which stays in the model's folder.
         inputs: for its one input.
 
     Returns:
-        "loading: …", "asking: …", or "nobody: it answers".
+        "loading: …", "asking: …", or "none: it answers".
     """
-    (server.repository / model / "config.pbtxt").write_text(config, "utf-8")
-    try:
-        server.load(model)
-    except Refusal as error:
-        return f"loading: {error.what}"
+    if message := refusal(server, model):
+        return f"loading: {message}"
     name = server.config(model)["input"][0]["name"]
-    found = measure.send(server, model, [measure.Request("r", inputs={name: inputs})])
-    words = found["error"][0]
-    return f"asking: {words}" if words else "nobody: it answers"
+    try:
+        infer(server, model, **{name: inputs})
+    except Refusal as error:
+        return f"asking: {error.message}"
+    return "none: it answers"
 
 
 def has_gpu() -> bool:
@@ -250,31 +231,6 @@ def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
-def one_thread(models: Path) -> None:
-    """Write the configs of the two converted models: batches of 8, one instance, one thread.
-
-    OpenVINO's backend cannot complete a config for variable dimensions, so its config has the
-    tensors.
-    """
-    tensors = (
-        'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]\n'
-        'output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
-    )
-    settings = {
-        ("on_openvino", 'backend: "openvino"'): {
-            "INFERENCE_NUM_THREADS": "1",
-            "ENABLE_BATCH_PADDING": "YES",  # an incomplete batch is filled up
-        },
-        ("on_onnx", 'platform: "onnxruntime_onnx"'): {"intra_op_thread_count": "1"},
-    }
-    for (name, first), parameters in settings.items():
-        text = f"{first}\nmax_batch_size: 8\ninstance_group [ {{ kind: KIND_CPU count: 1 }} ]\n"
-        text += "dynamic_batching { }\n" + (tensors if name == "on_openvino" else "")
-        for key, value in parameters.items():
-            text += f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
-        (version(models, name).parent / "config.pbtxt").write_text(text, "utf-8")
-
-
 def accelerated(form: str) -> str:
     """Return the section of a config that asks for an accelerator on the GPU; "" for none."""
     if not form:
@@ -309,18 +265,7 @@ def two_signatures(models: Path, network: Callable[..., Any]) -> None:
     home = version(models, "unsure")
     with _without_stderr():
         archive.write_out(str(home / "model.savedmodel"), verbose=False)
-    (models / "unsure/config.pbtxt").write_text(UNSURE, "utf-8")
-
-
-#: The config of the task's model.
-UNSURE = """\
-platform: "tensorflow_savedmodel"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "TF_NUM_INTRA_THREADS" value { string_value: "1" } }
-"""
+    place(models, HERE / "unsure")
 
 
 @contextlib.contextmanager

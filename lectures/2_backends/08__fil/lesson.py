@@ -20,7 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import setup
 from workbook import zoo
-from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons import Premise, claim, compare, folder, laboratory, place, predict, show, task
 from workbook.zoo.forests import save_xgboost
 
 models = folder("fil")  # an empty folder: files of an earlier run are deleted
@@ -29,7 +29,7 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A program from a slide
 #
-# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.heard` also prints XGBoost's warning.
+# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.print_warnings` also prints XGBoost's warning.
 #
 # In the config, `output_class` asks for a class, and `threshold` divides class 1 from class 0.
 
@@ -43,21 +43,21 @@ except xgboost.core.XGBoostError as error:
 hist = {**params, "tree_method": "hist"}
 bst = xgboost.train(hist, dtrain, num_boost_round=10)
 version = setup.version(models, "fil_model")
-setup.heard(bst.save_model, version / "model.xgboost")
+setup.print_warnings(bst.save_model, version / "model.xgboost")
 
 # %%
-config = """
-name: "fil_model"
-backend: "fil"
-max_batch_size: 64
-input [ { name: "input__0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "output__0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-parameters: { key: "model_type" value: { string_value: "xgboost_json" } }
-parameters: { key: "output_class" value: { string_value: "true" } }
-parameters: { key: "threshold" value: { string_value: "0.5" } }
-"""
-write(models / "fil_model/config.pbtxt", config)
-setup.tried(lab, "fil_model")
+from workbook.lessons.mistakes import refusal
+
+place(models, "models/fil_model")
+show("models/fil_model/config.pbtxt")
+print(refusal(lab, "fil_model"))
+
+
+def ask(model, rows):
+    tensor = grpc.InferInput("input__0", rows.shape, "FP32").set_data_from_numpy(rows)
+    with grpc.InferenceServerClient(lab.grpc_url) as client:
+        return client.infer(model, [tensor])
+
 
 # %% [markdown]
 # > **Erratum.** XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, add `"device": "cuda"`) and its binary file format: the file above holds UBJSON. FIL has [one default file name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) per type: here `xgboost.json`, in a version folder. The document's `treelite_json` is no type.
@@ -80,9 +80,7 @@ predict(
 save_xgboost(bst, version / "xgboost.json")
 lab.load("fil_model")
 rows = dtrain.get_data().toarray()  # float32
-tensor = grpc.InferInput("input__0", rows.shape, "FP32").set_data_from_numpy(rows)
-with lab.grpc_client() as client:
-    answers = client.infer("fil_model", [tensor]).as_numpy("output__0")
+answers = ask("fil_model", rows).as_numpy("output__0")
 both = f"{answers[0]:.0f} and {answers[1]:.0f}"
 trees = {tree.strip() for tree in bst.get_dump()}
 print(trees, bst.predict(dtrain), answers)
@@ -114,11 +112,8 @@ forest = RandomForestClassifier(n_estimators=60, max_depth=10, random_state=0).f
 # %%
 libraries = {"xgboost_json": boosted, "xgboost_ubj": boosted, "lightgbm": light}
 libraries["treelite_checkpoint"] = forest
-ten = {"output_class": "true", "predict_proba": "true"}
-home = {
-    kind: setup.write_config(models, kind, {"output__0": 10}, model_type=kind, **ten)
-    for kind in libraries
-}
+place(models, *(f"models/{kind}" for kind in libraries))
+home = {kind: setup.version(models, kind) for kind in libraries}
 save_xgboost(boosted, home["xgboost_json"] / "xgboost.json")
 save_xgboost(boosted, home["xgboost_ubj"] / "xgboost.ubj")
 light.booster_.save_model(home["lightgbm"] / "model.txt")
@@ -133,7 +128,7 @@ claim(
     "Run the three cells above again.",
     id="fil.formats",
 )
-print((models / "lightgbm/config.pbtxt").read_text())
+show("models/lightgbm/config.pbtxt")
 table
 
 # %% [markdown]
@@ -161,15 +156,17 @@ predict(
 # %%
 eights = xgboost.XGBClassifier(n_estimators=20, max_depth=3, base_score=0.5, n_jobs=1)
 eights.fit(digits.x_train, digits.y_train == 8)
-kinds = {"score": {"output_class": "false"}, "verdict": {"output_class": "true"}, "both": ten}
-for name, given in kinds.items():
-    values = {"output__0": 2 if name == "both" else 1}
-    place = setup.write_config(models, name, values, model_type="xgboost_json", **given)
-    save_xgboost(eights, place / "xgboost.json")
+kinds = "score", "verdict", "both"
+place(models, *(f"models/{name}" for name in kinds))
+show("models/score/config.pbtxt")
+show("models/verdict/config.pbtxt")
+show("models/both/config.pbtxt")
+for name in kinds:
+    save_xgboost(eights, setup.version(models, name) / "xgboost.json")
     lab.load(name)
 
 # %%
-score, verdict, pair = (setup.ask(lab, name, x) for name in kinds)
+score, verdict, pair = (ask(name, x).as_numpy("output__0") for name in kinds)
 likely = eights.predict_proba(x)[:, 1]
 seen = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "the sum of its leaves"
 unsure = setup.sure(likely)
@@ -179,12 +176,14 @@ found = [(name, answer.shape, answer[one]) for name, answer in zip(kinds, (score
 pd.DataFrame(found, columns=["config", "shape of 360 answers", "answer for one 8"])
 
 # %%
+from pathlib import Path
+
 counts = {}
+config = Path("models/verdict/config.pbtxt").read_text()
 for limit in ("0.5", "0.95"):
-    choice = {**kinds["verdict"], "threshold": limit, "model_type": "xgboost_json"}
-    setup.write_config(models, "verdict", {"output__0": 1}, **choice)
+    (models / "verdict/config.pbtxt").write_text(config.replace('"0.5"', f'"{limit}"'))
     lab.load("verdict")
-    counts[limit] = int(setup.ask(lab, "verdict", x).sum())
+    counts[limit] = int(ask("verdict", x).as_numpy("output__0").sum())
 few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).sum()
 claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
 of_forest = setup.forest_counts(lab, models, digits, list(counts))
@@ -203,12 +202,11 @@ print("scikit-learn's forest, with a probability for each of the two classes:", 
 # In the figure (surest 8, least sure 8, likeliest other digit), violet pixels speak for an 8, orange ones against it.
 
 # %%
-both_outputs = {"output__0": 1, "treeshap_output": 65}
-number = {**kinds["score"], "model_type": "xgboost_json"}
-home_2 = setup.write_config(models, "shares", both_outputs, **number)
-save_xgboost(eights, home_2 / "xgboost.json")
+place(models, "models/shares")
+show("models/shares/config.pbtxt")
+save_xgboost(eights, setup.version(models, "shares") / "xgboost.json")
 lab.load("shares")
-shares = setup.ask(lab, "shares", x, "treeshap_output")
+shares = ask("shares", x).as_numpy("treeshap_output")
 off = abs(shares.sum(axis=1) - eights.predict(x, output_margin=True)).max()
 claim(
     off < 1e-3,
@@ -268,12 +266,12 @@ speeds.round(1)
 # %%
 from workbook.lessons import mistakes
 
-change, last = mistakes.config, 'key: "cpu_nthread" value { string_value: "1"'
+change, last = mistakes.config, 'key: "cpu_nthread" value: { string_value: "1"'
 several = {
     "one underscore": change("output__0", "output_0"),
     "a pixel is missing": change("dims: [ 64 ]", "dims: [ 63 ]"),
     "no threshold": change('key: "threshold"', 'key: "treshold"'),
-    "two values, dims of one": change(last, 'key: "predict_proba" value { string_value: "true"'),
+    "two values, dims of one": change(last, 'key: "predict_proba" value: { string_value: "true"'),
     "another format": change('"xgboost_json"', '"xgboost_ubj"'),
     "the old format": change('"xgboost_json"', '"xgboost"'),
 }

@@ -1,4 +1,4 @@
-"""For 08__fil: configs of forests, the cost of each file format, their speed, and two figures."""
+"""For 08__fil: the cost of each file format, the speed of forests, and two figures."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from tritonclient import grpc
-from tritonclient.utils import InferenceServerException
 
 from workbook import measure, zoo
-from workbook.common.errors import Refusal
+from workbook.lessons import place
 from workbook.lessons.formats import loaded, size_mb
-from workbook.lessons.mistakes import shown
 from workbook.lessons.premises import Premise
+from workbook.lessons.runs import infer
 from workbook.lessons.workspace import version
 from workbook.measure import style
 from workbook.server import Server, Triton
-from workbook.server.explain import explain
 
 Array = npt.NDArray[np.float32]
 
@@ -31,84 +28,17 @@ PIXELS = 64
 #: Rows in one request, in `speeds`.
 SIZES = (1, 16, 256)
 _SECONDS = 0.25  # seconds of calls to a library, and of a window of perf_analyzer
-_CONFIG = """\
-backend: "fil"
-max_batch_size: 1024
-input [ {{ name: "input__0" data_type: TYPE_FP32 dims: [ {features} ] }} ]
-output [
-{outputs}
-]
-instance_group [ {{ count: 1 }} ]
-"""
-_OUTPUT = '  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {dims} ] }}'
-_PARAMETER = 'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+#: The configs of the notebook's models.
+HERE = Path(__file__).parent / "models"
 
 
-def write_config(
-    models: Path, name: str, outputs: Mapping[str, int], features: int = PIXELS, **parameters: str
-) -> Path:
-    """Write the config.pbtxt of a forest into a repository.
-
-    Args:
-        models: the repository.
-        name: the model's name.
-        outputs: name → its values per row.
-        features: the numbers per row.
-        parameters: FIL's own, as texts; one thread (`cpu_nthread`) and a threshold of 0.5 unless
-            given.
-
-    Returns:
-        The folder of version 1, which is made for the model's file.
-
-    Example:
-        version = write_config(models, "eight", {"output__0": 1}, model_type="xgboost_json")
-    """
-    home = version(models, name)
-    lines = ",\n".join(_OUTPUT.format(name=key, dims=dims) for key, dims in outputs.items())
-    text = _CONFIG.format(features=features, outputs=lines)
-    for key, value in {"threshold": "0.5", "cpu_nthread": "1", **parameters}.items():
-        text += _PARAMETER.format(key=key, value=value)
-    (models / name / "config.pbtxt").write_text(text, "utf-8")
-    return home
-
-
-def heard(save: Callable[[Path], object], file: Path) -> None:
+def print_warnings(save: Callable[[Path], object], file: Path) -> None:
     """Call a function that saves a model, and print its warnings."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         save(file)
-    for warning in said:
-        print(str(warning.message).partition("c_api.cc")[2].partition(": ")[2] or warning.message)
-
-
-def tried(server: Triton, model: str) -> None:
-    """Load a model, and print the server's message if it refuses."""
-    try:
-        server.load(model)
-    except Refusal as error:
-        print(shown(str(error)))
-    else:
-        print(f"{model} is loaded.")
-
-
-def ask(server: Server, model: str, rows: Array, output: str = "output__0") -> Array:
-    """Send rows to a forest in one request, and return one of its outputs.
-
-    Args:
-        rows: float32 (n, features).
-
-    Raises:
-        WorkbookError: the server answered with an error.
-    """
-    tensor = grpc.InferInput("input__0", rows.shape, "FP32")
-    tensor.set_data_from_numpy(np.ascontiguousarray(rows))
-    try:
-        with server.grpc_client() as client:
-            wanted = [grpc.InferRequestedOutput(output)]
-            answer: Array = client.infer(model, [tensor], outputs=wanted).as_numpy(output)
-    except InferenceServerException as error:
-        raise explain(error, server, model) from None
-    return answer
+    for each in caught:
+        print(str(each.message).partition("c_api.cc")[2].partition(": ")[2] or each.message)
 
 
 def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.DataFrame:
@@ -127,7 +57,7 @@ def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.D
         began = time.perf_counter()
         server.load(name)
         took = time.perf_counter() - began
-        served = ask(server, name, rows)
+        served = infer(server, name, input__0=rows)["output__0"]
         (file,) = (server.repository / name / "1").iterdir()
         found[name] = {
             "file": file.name,
@@ -221,14 +151,16 @@ def forest_counts(
     trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
     trees.fit(digits.x_train, digits.y_train == 8)
     counts = {}
+    file = version(models, "forest_of_two") / "checkpoint.tl"
+    treelite.sklearn.import_model(trees).serialize(file)
+    text = (HERE / "verdict/config.pbtxt").read_text("utf-8")
+    text = text.replace("xgboost_json", "treelite_checkpoint")
     for limit in limits:
-        home = write_config(
-            models, "forest_of_two", {"output__0": 1},
-            model_type="treelite_checkpoint", output_class="true", threshold=limit,
-        )  # fmt: skip
-        treelite.sklearn.import_model(trees).serialize(home / "checkpoint.tl")
+        config = text.replace('"0.5"', f'"{limit}"')
+        (models / "forest_of_two/config.pbtxt").write_text(config, "utf-8")
         server.load("forest_of_two")
-        counts[limit] = int(ask(server, "forest_of_two", digits.x_test).sum())
+        answers = infer(server, "forest_of_two", input__0=digits.x_test)["output__0"]
+        counts[limit] = int(answers.sum())
     return counts
 
 
@@ -282,8 +214,8 @@ def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> sty
     most = float(np.abs(shares[chosen, :PIXELS]).max())
     figure = style.Picture(8.6, 3.6, "Pixels that speak for an 8 and against it, of three digits")
     panels = figure.subplots(2, len(chosen))
-    for place, row in enumerate(chosen):
-        above, below = panels[0][place], panels[1][place]
+    for column, row in enumerate(chosen):
+        above, below = panels[0][column], panels[1][column]
         above.imshow(rows[row].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
         title = f"{'an' if eight[row] else 'a'} {digits[row]}: {scores[row]:.2f} that it is an 8"
         above.set_title(title, color=style.GREY, fontsize=10)
@@ -319,12 +251,5 @@ def pickled(models: Path) -> None:
 
     if (models / "pickled").exists():
         return
-    home = write_config(
-        models,
-        "pickled",
-        {"output__0": 10},
-        model_type="sklearn",
-        output_class="true",
-        predict_proba="true",
-    )
-    joblib.dump(forest(), home / "forest.joblib")
+    place(models, HERE / "pickled")
+    joblib.dump(forest(), version(models, "pickled") / "forest.joblib")

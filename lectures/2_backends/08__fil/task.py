@@ -8,6 +8,7 @@ import numpy as np
 
 import setup
 from workbook import zoo
+from workbook.lessons.runs import infer
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
@@ -43,7 +44,7 @@ def pickled(server: Server) -> None:
     if not server.ready("pickled"):
         raise NotYet("The model pickled is not loaded.")
     rows = zoo.data.digit_rows().x_test
-    served = setup.ask(server, "pickled", rows)
+    served = infer(server, "pickled", input__0=rows)["output__0"]
     own = setup.forest().predict_proba(rows)
     if served.shape != own.shape:
         raise NotYet(f"An answer has the shape {list(served.shape)}, not {list(own.shape)}.")

@@ -13,6 +13,8 @@
 # The first notebook that needs the network trains it: one to six minutes.
 
 # %%
+from pathlib import Path
+
 import numpy as np
 import nvidia.dali.fn as fn
 import nvidia.dali.types as types
@@ -20,10 +22,11 @@ import pandas as pd
 from nvidia.dali import pipeline_def
 
 import setup
-from workbook.lessons import claim, compare, folder, formats, laboratory, mistakes
+from workbook.lessons import claim, compare, folder, formats, laboratory, mistakes, place, show
+from workbook.lessons.workspace import version
 
 models = folder("dali")  # an empty folder: files of an earlier run are deleted
-setup.version(models, "small")  # makes the folder for a file that you write below
+version(models, "small")  # makes the folder for a file that you write below
 lab = laboratory(models, only=[])
 
 # %% [markdown]
@@ -49,7 +52,7 @@ def TritonLoadingPipeline():
     return fn.crop_mirror_normalize(resized_images, device="gpu", **look)
 
 
-print(setup.refusal(lambda: TritonLoadingPipeline(device_id=0)))
+print(setup.serialize_error(lambda: TritonLoadingPipeline(device_id=0)))
 
 # %% [markdown]
 # > **Errata.** The printed program cannot start: four names get three values, and `os` is not imported. In DALI 2.4, a GPU step takes no CPU tensor: move it with `.gpu()`, or decode with `device="mixed"`, from CPU to GPU.
@@ -66,7 +69,7 @@ def route(decoder, resize, move=lambda image: image, **options):
         image = fn.decoders.image(fn.external_source(name="DALI_INPUT_0"), device=decoder)
         return fn.resize(move(image), resize_x=64, resize_y=64, device=resize)
 
-    return setup.refusal(pipeline) or "serializes"
+    return setup.serialize_error(pipeline) or "serializes"
 
 
 # %%
@@ -78,7 +81,7 @@ routes = {
     "mixed → .cpu() → CPU": route("mixed", "cpu", lambda image: image.cpu()),
     "the same, older executor": route("mixed", "cpu", lambda i: i.cpu(), exec_dynamic=False),
 }
-works = [name for name, words in routes.items() if words == "serializes"]
+works = [name for name, answer in routes.items() if answer == "serializes"]
 claim(
     works == ["CPU → .gpu() → GPU", "mixed → GPU", "mixed → .cpu() → CPU"],
     f"These serialize: {', '.join(works)}.",
@@ -104,20 +107,15 @@ def on_cpu(size, antialias=True, mean=MEAN, std=STD):
     return fn.crop_mirror_normalize(small, mean=mean, std=std, **look)
 
 
-file = setup.version(models, "dali_model") / "model.dali"
+file = version(models, "dali_model") / "model.dali"
 saved = on_cpu(224).serialize(filename=str(file))
 
 # %%
 from workbook.lessons import predict, task, write
 
-config = """
-name: "dali_model"
-backend: "dali"
-max_batch_size: 64
-input [ { name: "DALI_INPUT_0" data_type: TYPE_STRING dims: [ -1 ] } ]
-output [ { name: "DALI_OUTPUT_0" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]
-"""
-write(models / "dali_model/config.pbtxt", config)
+config = Path("models/dali_model/config.as_printed.pbtxt")
+show(config)
+(models / "dali_model/config.pbtxt").write_text(config.read_text())
 
 # %%
 predict(
@@ -136,20 +134,19 @@ predict(
 lab.unload("dali_model")  # so that the load reads the file's config, not the one below
 lab.load("dali_model")  # up to 20 seconds
 jpeg = formats.files()[0]
-words = mistakes.explain_refusal(lab, "dali_model", DALI_INPUT_0=np.array([[jpeg]], object))
-print(words)
+message = mistakes.refused_request(lab, "dali_model", DALI_INPUT_0=np.array([[jpeg]], object))
+print(message)
 lab.load("dali_model", config={**lab.config("dali_model"), "input": [
     {"name": "DALI_INPUT_0", "data_type": "TYPE_UINT8", "dims": [-1]}]})  # fmt: skip
-pixels = setup.ask(lab, "dali_model", [jpeg])
+pixels = setup.decode(lab, "dali_model", [jpeg])
 
 # %%
-answers = words == "The server answers."
-seen = "it loads, and answers" if answers else "it loads, and refuses each request"
+seen = "it loads, and refuses each request" if message else "it loads, and answers"
 from workbook.lessons import Premise
 
 compare("dali.string", seen, premise=Premise(lab.ready("dali_model"), "dali_model is not loaded"))
 claim(
-    "TYPE_UINT8" in words and pixels.shape == (1, 3, 224, 224),
+    "TYPE_UINT8" in message and pixels.shape == (1, 3, 224, 224),
     "As TYPE_UINT8, a JPEG file of any length becomes 3 × 224 × 224 numbers.",
     "Run the cell before this one again.",
     id="dali.uint8",
@@ -211,13 +208,13 @@ predict(
 )
 
 # %%
-home = setup.version(models, "four")  # this cell takes up to a minute
+home = version(models, "four")  # this cell takes up to a minute
 saved_four = on_cpu(64, antialias=False).serialize(filename=str(home / "model.dali"))
-nameless = config.replace('name: "dali_model"\n', "").replace("224", "64")
-write(models / "four/config.pbtxt", nameless.replace("STRING", "UINT8"))
+place(models, "models/four")
+show("models/four/config.pbtxt")
 lab.load("four")
-pixels_of = {"Pillow": formats.pictures(), "DALI": setup.ask(lab, "small")}
-pixels_of["DALI, antialias=False"] = setup.ask(lab, "four")
+pixels_of = {"Pillow": formats.pictures(), "DALI": setup.decode(lab, "small")}
+pixels_of["DALI, antialias=False"] = setup.decode(lab, "four")
 pixels_of["as OpenCV, bilinear"] = setup.bilinear()
 logits_of = {name: setup.logits(pixels) for name, pixels in pixels_of.items()}
 table = setup.compared(pixels_of, logits_of)
@@ -289,9 +286,7 @@ change = mistakes.config
 several = {
     "another input": change('"DALI_INPUT_0"', '"jpeg"'),
     "an output too many": setup.two_outputs,
-    "no outputs": change(
-        'output [ { name: "DALI_OUTPUT_0" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]', ""
-    ),
+    "no outputs": setup.no_outputs,
     "a file that is cut off": setup.cut_off,
     "a pipeline for a GPU": setup.for_gpu,
 }
@@ -304,7 +299,7 @@ mistakes.provoke(lab, "four", several)
 
 # %%
 setup.front(models)  # writes the folder only where it is missing
-print((models / "front/1/dali.py").read_text())
+show(models / "front/1/dali.py")
 
 # %%
 lab.load("front")

@@ -17,20 +17,20 @@ import pandas as pd
 
 from workbook import measure, zoo
 from workbook.common.errors import WorkbookError
-from workbook.lessons import formats
-from workbook.lessons.mistakes import config
-from workbook.lessons.workspace import version
+from workbook.lessons import formats, place
 from workbook.measure import style
 from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
 
 SIDE = 64
+#: The configs and pipelines of the notebook's models.
+HERE = Path(__file__).parent / "models"
 GREYS = 127.5  # grey levels per 1.0 of the network's input
 _SECONDS = 0.4
 
 
-def refusal(make: Callable[[], Any]) -> str:
+def serialize_error(make: Callable[[], Any]) -> str:
     """Make a pipeline and serialize it; returns DALI's message if it refuses, else "".
 
     Args:
@@ -39,12 +39,12 @@ def refusal(make: Callable[[], Any]) -> str:
     try:
         make().serialize()
     except RuntimeError as error:
-        words = re.sub(r'^Assert on ".*?" failed: ', "", str(error).strip(), flags=re.DOTALL)
-        return words.splitlines()[0]
+        message = re.sub(r'^Assert on ".*?" failed: ', "", str(error).strip(), flags=re.DOTALL)
+        return message.splitlines()[0]
     return ""
 
 
-def ask(server: Server, model: str, files: Sequence[bytes] | None = None) -> Array:
+def decode(server: Server, model: str, files: Sequence[bytes] | None = None) -> Array:
     """Send JPEG files to a pipeline, one file per request; returns the pixels.
 
     Args:
@@ -246,10 +246,10 @@ def plot(pixels: Mapping[str, Array], logits: Mapping[str, Array]) -> style.Pict
     row = int(moved.argmax())
     figure = style.Picture(8.6, 4.4, f"Picture {row}, made small by {', '.join(pixels)}")
     panels = figure.subplots(2, len(arrays))
-    for place, (name, x) in enumerate(zip(pixels, arrays, strict=True)):
-        above, below = panels[0][place], panels[1][place]
+    for column, (name, x) in enumerate(zip(pixels, arrays, strict=True)):
+        above, below = panels[0][column], panels[1][column]
         above.imshow((x[row].transpose(1, 2, 0) + 1) / 2)
-        verdict = zoo.data.FOCUS_LABELS[int(scores[place][row] > 0)]
+        verdict = zoo.data.FOCUS_LABELS[int(scores[column][row] > 0)]
         above.set_title(f"{name}\n{verdict}", color=style.GREY, fontsize=9)
         apart = (np.abs(x[row] - arrays[0][row]) * GREYS).mean(0)
         drawn = below.imshow(apart, cmap="magma", vmin=0, vmax=20)
@@ -271,8 +271,18 @@ def cut_off(home: Path) -> str:
 
 def two_outputs(home: Path) -> str:
     """A mistake for `mistakes.provoke`: the config has one output more than the pipeline."""
-    more = 'output [ { name: "more" data_type: TYPE_FP32 dims: [ 1 ] },'
-    return config("output [", more)(home) or ""
+    more = 'output { name: "more" data_type: TYPE_FP32 dims: [ 1 ] }'
+    with (home / "config.pbtxt").open("a", encoding="utf-8") as file:
+        file.write(f"{more}\n")
+    return f"Added: `{more}`"
+
+
+def no_outputs(home: Path) -> str:
+    """A mistake for `mistakes.provoke`: the config has no output."""
+    file = home / "config.pbtxt"
+    before, _, after = file.read_text("utf-8").partition("output {")
+    file.write_text(before + after.partition("}\n")[2], "utf-8")
+    return "Without `output { … }`"
 
 
 def for_gpu(home: Path) -> str:
@@ -288,34 +298,10 @@ def for_gpu(home: Path) -> str:
     return 'In the pipeline: `device="mixed"`, `device="gpu"`'
 
 
-#: The pipeline of the task: another network's numbers, and no averaging.
-_FRONT = """\
-from nvidia.dali import fn, pipeline_def, types
-from nvidia.dali.plugin.triton import autoserialize
-
-
-@autoserialize
-@pipeline_def(batch_size=64, num_threads=1, device_id=None, output_dtype=types.FLOAT, output_ndim=3)
-def pipeline():
-    file = fn.external_source(name="jpeg", dtype=types.UINT8, ndim=1)
-    image = fn.decoders.image(file, output_type=types.BGR)
-    image = fn.resize(image, resize_x=64, resize_y=64, antialias=False)
-    return fn.crop_mirror_normalize(
-        image,
-        mean=[123.675, 116.28, 103.53],
-        std=[58.395, 57.12, 57.375],
-        output_layout="CHW",
-        dtype=types.FLOAT,
-    )
-"""
-
-
 def front(models: Path) -> None:
     """Write the model of the task: a pipeline that was made for another network.
 
     An existing folder stays as it is, because it may hold the reader's work.
     """
-    if (models / "front/config.pbtxt").exists():
-        return
-    (version(models, "front") / "dali.py").write_text(_FRONT, "utf-8")
-    (models / "front/config.pbtxt").write_text('backend: "dali"\n', "utf-8")
+    if not (models / "front/config.pbtxt").exists():
+        place(models, HERE / "front")

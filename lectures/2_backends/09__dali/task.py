@@ -19,7 +19,7 @@ _NEAR = 0.5  # mean difference in grey levels; two JPEG decoders differ by 0.1
     "dali.front",
     hints=(
         "What did the network of this lecture see while it was trained? Compare numbers and "
-        "colours of `setup.ask(lab, 'front')` with `formats.pictures()`.",
+        "colours of `setup.decode(lab, 'front')` with `formats.pictures()`.",
         "Three things differ: the order of the colours, how pixels are averaged, and mean and std.",
         "The decoder gives RGB if output_type is types.RGB. Without antialias=False, resize "
         "averages. The network wants -1..1: a mean and a std of 127.5 for each colour.",
@@ -37,7 +37,7 @@ def front(server: Server) -> None:
     its verdicts stay as they are."""
     if not server.ready("front"):
         raise NotYet("The model front is not loaded.")
-    pixels, trained = setup.ask(server, "front"), formats.pictures()
+    pixels, trained = setup.decode(server, "front"), formats.pictures()
     if pixels.shape != trained.shape:
         raise NotYet(f"Its pixels have the shape {list(pixels.shape)}, not {list(trained.shape)}.")
     apart = float(np.abs(pixels - trained).mean()) * setup.GREYS

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbook.lessons.shared.quiet import converters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.measure import plot_bars, style
 from workbook.zoo import engines
 

@@ -1,6 +1,6 @@
 """For 11__llm_backends: what the backend slides say of vLLM and TensorRT-LLM, and what holds now.
 
-documented.correct(lab, "vllm_model", documents.VLLM, documents.steps(models))  # config, corrected
+documents.steps(models)         # the corrections of the config for vLLM
 documents.build()               # the command for trtllm-build, option by option
 documents.arguments()           # vLLM's engine arguments that matter
 documents.compared()            # the table "TensorRT vs TensorRT-LLM", corrected
@@ -21,88 +21,9 @@ from typing import Any
 import pandas as pd
 
 import setup
-from workbook.common.errors import LoadError, WorkbookError
 from workbook.lessons.shared.documented import Edit, braces, put
 from workbook.lessons.workspace import version
-from workbook.server import Triton
 
-#: The backend slides' config for vLLM, with `[ -1 ]` where the printout has a matrix.
-VLLM = """\
-name: "vllm_model"
-backend: "vllm"
-max_batch_size: 1
-input [
-    name: "input_text"
-    data_type: TYPE_STRING
-    dims: [ -1 ]
-output [
-    name: "output_text"
-    data_type: TYPE_STRING
-    dims: [ -1 ]
-parameters: {
-  key: "model_checkpoint"
-  value: { string_value: "/models/vllm_model/1" }
-parameters: {
-  key: "max_input_length"
-  value: { string_value: "512" }
-parameters: {
-  key: "max_output_length"
-  value: { string_value: "128" }
-"""
-#: Lines that today's config has besides: the engine chooses its devices and reports its metrics.
-_OWN = """\
-instance_group [ { kind: KIND_MODEL } ]
-parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }
-"""
-#: The backend slides' config for TensorRT-LLM, likewise.
-TRTLLM = """\
-name: "trt_llm_model"
-backend: "tensorrt_llm"
-max_batch_size: 8
-input [
-    name: "input_ids"
-    data_type: TYPE_INT32
-    dims: [ -1 ]
-    name: "attention_mask"
-    data_type: TYPE_INT32
-    dims: [ -1 ]
-output [
-    name: "output_ids"
-    data_type: TYPE_INT32
-    dims: [ -1 ]
-parameters: {
-  key: "model_checkpoint"
-  value: { string_value: "/models/trt_llm_model/1/model.plan" }
-parameters: {
-  key: "max_input_length"
-  value: { string_value: "512" }
-parameters: {
-  key: "max_output_length"
-  value: { string_value: "128" }
-"""
-#: A config for TensorRT-LLM's LLM API; the batch size and decoupled come from model.yaml.
-_LLM_API = """\
-backend: "python"
-input [
-  { name: "text_input" data_type: TYPE_STRING dims: [ -1 ] },
-  { name: "streaming" data_type: TYPE_BOOL dims: [ 1 ] optional: true },
-  { name: "sampling_param_max_tokens" data_type: TYPE_INT32 dims: [ 1 ] optional: true },
-  { name: "sampling_param_temperature" data_type: TYPE_FP32 dims: [ 1 ] optional: true }
-]
-output [ { name: "text_output" data_type: TYPE_STRING dims: [ -1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-MODEL_YAML = """\
-model: facebook/opt-125m
-max_seq_len: 512
-max_batch_size: 8
-dtype: float16
-kv_cache_config:
-  free_gpu_memory_fraction: 0.7
-triton_config:
-  max_batch_size: 0
-  decoupled: False
-"""
 #: The slides' command before that: it fills a cache, and makes no folder.
 DOWNLOAD = "transformers-cli download facebook/opt-125m"
 #: The slides' command that builds an engine.
@@ -202,9 +123,9 @@ def _in_its_place(models: Path) -> Edit:
 
 def _with_arguments(models: Path) -> Edit:
     def change(text: str) -> str:
-        own = f"{without_tensors(text).rstrip()}\n{_OWN}"
-        setup.write_model(models, setup.NAME, own)
-        return own
+        setup.write_model(models)
+        _, _, own = (setup.HERE / setup.NAME / "config.pbtxt").read_text("utf-8").partition("\n\n")
+        return f"{without_tensors(text).rstrip()}\n{own}"
 
     return change
 
@@ -229,31 +150,6 @@ def engine_steps(models: Path) -> dict[str, Edit]:
         "how it batches": lambda text: f"{text.rstrip()}\n{kind}\n",
         "where the engine is": with_folder,
     }
-
-
-def llm_api(models: Path) -> None:
-    """Write a folder for TensorRT-LLM's LLM API, with the files and names of NVIDIA's repository.
-
-    The config has the tensors that a request needs. In place of NVIDIA's program, model.py has
-    only the import that decides whether the program can run.
-    """
-    place = version(models, "tensorrt_llm")
-    (models / "tensorrt_llm/config.pbtxt").write_text(_LLM_API, "utf-8")
-    (place / "model.yaml").write_text(MODEL_YAML, "utf-8")
-    (place / "model.py").write_text("from tensorrt_llm import LLM, SamplingParams\n", "utf-8")
-
-
-def refusal(server: Triton, model: str) -> LoadError:
-    """Load a model that the server refuses, and return the refusal.
-
-    Raises:
-        WorkbookError: the server loaded it.
-    """
-    try:
-        server.load(model)
-    except LoadError as error:
-        return error
-    raise WorkbookError(f"{model} was loaded; it was to be refused.")
 
 
 def build(line: str = BUILD) -> pd.DataFrame:

@@ -12,13 +12,14 @@
 
 # %%
 import time
+from pathlib import Path
 
 from IPython.display import display
 
 import documents
 import measured
 import setup
-from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
+from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, show, task
 from workbook.lessons.shared import documented
 
 models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
@@ -44,7 +45,8 @@ print(setup.engine())
 # ```
 
 # %%
-print(documents.VLLM)
+printed = Path("models/vllm_model/config.as_printed.pbtxt")
+show(printed)
 predict(
     "llm.parameters",
     "It has three parameters: model_checkpoint, max_input_length, max_output_length. What does "
@@ -61,34 +63,29 @@ predict(
 # %%
 began = time.perf_counter()  # this cell takes one to two minutes
 steps = documents.steps(models)
-mended = documented.correct(lab, "vllm_model", documents.VLLM, steps)
+corrected = documented.correct(lab, "vllm_model", printed.read_text(), steps)
 load_s = time.perf_counter() - began
-mended
+corrected
 
 # %% [markdown]
 # > **Errata.** Engine arguments are in `1/model.json`; `model` is a folder or the hub's name. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`: the engine's counts on the metrics port. vLLM runs on CPUs.
 #
 # What a config needs (`KIND_MODEL`: the engine chooses its devices):
-#
-# ```
-# backend: "vllm"
-# instance_group [ { kind: KIND_MODEL } ]
-# parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }
-# ```
 
 # %%
-from workbook.lessons import Premise, attempt
+from workbook.lessons import Premise, attempt, place
 
+show("models/vllm_model/config.pbtxt", models / "vllm_model/1/model.json")
 filled = lab.config("vllm_model")
 inputs = [each["name"] for each in filled["input"]]
-print((models / "vllm_model/1/model.json").read_text(), inputs, sep="\n")
-longer = setup.ask(lab, "vllm_model", "A list", max_tokens=140, temperature=0, ignore_eos=True)
+print(inputs)
+longer = setup.generate(lab, "vllm_model", "A list", max_tokens=140, temperature=0, ignore_eos=True)
 made = "it ignores them" if longer["out"] == 140 else "it obeys them"
 compare("llm.parameters", made, premise=Premise("out" in longer, "the model did not answer"))
 batches, policy = filled["max_batch_size"], filled["model_transaction_policy"]
 claim(
     made == "it ignores them" and batches == 0 and policy["decoupled"],
-    f"After {len(mended.refused)} refusals it is loaded: {len(inputs)} inputs, no batches, "
+    f"After {len(corrected.refused)} refusals it is loaded: {len(inputs)} inputs, no batches, "
     f"decoupled. An answer of {longer['out']} tokens came, though max_output_length says 128.",
     "Run the cells of this section again.",
     id="llm.document",
@@ -103,8 +100,8 @@ claim(
 
 # %%
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
-likeliest = setup.ask(lab, "vllm_model", prompt, max_tokens=16, temperature=0)["text"]
-asked = setup.answers(lab, "vllm_model", prompt, {
+likeliest = setup.generate(lab, "vllm_model", prompt, max_tokens=16, temperature=0)["text"]
+replies = setup.answers(lab, "vllm_model", prompt, {
     "temperature 0": {"max_tokens": 16, "temperature": 0},
     "top_k 1": {**drawn, "top_k": 1},
     "seed 1": {**drawn, "seed": 1},
@@ -112,15 +109,15 @@ asked = setup.answers(lab, "vllm_model", prompt, {
     "seed 2": {**drawn, "seed": 2},
     "stop": {"max_tokens": 16, "temperature": 0, "stop": [likeliest[5:8]]},
 })  # fmt: skip
-asked.style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
+replies.style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
 
 # %%
 pieces = setup.stream(lab, "vllm_model", prompt, max_tokens=16, temperature=0)
-text = asked["text"]
+text = replies["text"]
 same = text["temperature 0"] == text["top_k 1"] == "".join(pieces["text"])
 repeated = text["seed 1"] == text["seed 1 again"]
 claim(
-    same and repeated and asked.loc["stop", "reason"] == "stop",
+    same and repeated and replies.loc["stop", "reason"] == "stop",
     f"The likeliest tokens are the same whole and in {len(pieces)} pieces; a seed repeats a draw.",
     "Run the cell above again.",
     id="llm.sampling",
@@ -136,15 +133,15 @@ pieces.round(1).head()
 setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
 lab.load("narrow")
 for name in ("vllm_model", "narrow"):
-    print(name, setup.ask(lab, name, setup.long_prompt(100), max_tokens=4))
+    print(name, setup.generate(lab, name, setup.long_prompt(100), max_tokens=4))
 at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
 lab.unload("narrow")  # frees its engine's memory
-told = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
+counted = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
 claim(
     at_once["narrow"] == 1 < at_once["vllm_model"],
     f"8 clients ask: {at_once['vllm_model']} requests are under way, with max_num_seqs 1 only one.",
     "Run this cell again.",
-    premise=told,
+    premise=counted,
     id="llm.arguments",
 )
 documents.arguments().style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
@@ -167,11 +164,11 @@ broken
 
 # %%
 wrong = {"max_token": 8}, {"max_tokens": 8, "temperature": "hot"}
-said = [setup.explained(lab, "vllm_model", "A list is", **sampling) for sampling in wrong]
-said.append(setup.explained(lab, "vllm_model", setup.long_prompt(600)))
-print(*said, sep="\n\n")
+messages = [setup.refused_prompt(lab, "vllm_model", "A list is", **each) for each in wrong]
+messages.append(setup.refused_prompt(lab, "vllm_model", setup.long_prompt(600)))
+print(*messages, sep="\n\n")
 rules = {error.rule for error in broken.refused.values()}
-helped = all("to do" in each for each in said)
+helped = all("to do" in each for each in messages)
 claim(
     len(rules) == 5 and "" not in rules and helped,
     "All five folders and all three requests are refused, each for a reason of its own.",
@@ -228,9 +225,11 @@ speeds.round(1)
 
 # %%
 before = measured.count(lab, "vllm_model", "generation_tokens_total")
-inside = setup.ask(lab, "vllm_model", "def f(x):", max_tokens=24, temperature=0, ignore_eos=True)
+inside = setup.generate(
+    lab, "vllm_model", "def f(x):", max_tokens=24, temperature=0, ignore_eos=True
+)
 after = measured.count(lab, "vllm_model", "generation_tokens_total", least=before + 24)
-print(f"mended and loaded in {load_s:.0f} s, {measured.memory_mb(lab, 'vllm_model'):.0f} MB")
+print(f"corrected and loaded in {load_s:.0f} s, {measured.memory_mb(lab, 'vllm_model'):.0f} MB")
 alike = inside["text"] == measured.generate(["def f(x):"], 24)[0]
 claim(
     after - before == 24 and alike,
@@ -256,35 +255,25 @@ measured.counts(lab, "vllm_model").round(3)
 # %%
 options = documents.build()
 steps = documents.engine_steps(models)
-engine = documented.correct(lab, "trt_llm_model", documents.TRTLLM, steps)
-documents.llm_api(models)
-package = documents.refusal(lab, "tensorrt_llm")
+of_slides = Path("models/trt_llm_model/config.as_printed.pbtxt")
+engine = documented.correct(lab, "trt_llm_model", of_slides.read_text(), steps)
+place(models, "models/tensorrt_llm")
+package = mistakes.refusal(lab, "tensorrt_llm")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
 only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
 claim(
-    never and only_a_gpu and "tensorrt_llm" in package.message,
-    "trtllm-build 0.14 has none of these options. The mended config lacks only a GPU, "
+    never and only_a_gpu and "TensorRT-LLM is not installed" in package,
+    "trtllm-build 0.14 has none of these options. The corrected config lacks only a GPU, "
     "and the folder for the LLM API (below) only the package tensorrt_llm.",
     "Run this cell again.",
     id="llm.engine",
 )
-print(documents.DOWNLOAD, documents.BUILD, documents.TRTLLM, sep="\n\n")
+print(documents.DOWNLOAD, documents.BUILD, sep="\n\n")
+show(of_slides, "models/tensorrt_llm/config.pbtxt", "models/tensorrt_llm/1/model.yaml")
 display(engine, options)
 
 # %% [markdown]
-# > **Errata.** `transformers-cli download` filled a cache (now `transformers download`); the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and this `1/model.yaml`. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
-#
-# ```yaml
-# model: facebook/opt-125m
-# max_seq_len: 512
-# max_batch_size: 8
-# dtype: float16
-# kv_cache_config:
-#   free_gpu_memory_fraction: 0.7
-# triton_config:
-#   max_batch_size: 0
-#   decoupled: False
-# ```
+# > **Errata.** `transformers-cli download` filled a cache (now `transformers download`); the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`, as shown above. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
 
 # %% [markdown]
 # ## TensorRT or TensorRT-LLM?
@@ -299,7 +288,7 @@ documents.compared().loc[["inputs", "format", "tool"]]
 #
 # ## Your turn
 #
-# The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Mend its two files, and load it.
+# The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Correct its two files, and load it.
 
 # %%
 from task import assistant

@@ -102,7 +102,11 @@ def _in_process(lengths: Sequence[int], batch: int) -> float:
 
 
 def generate(prompts: Sequence[str], tokens: int) -> list[str]:
-    """So many likeliest tokens after each prompt, by Transformers in this process, as one batch."""
+    """Write the likeliest tokens after each prompt, by Transformers in this process, as one batch.
+
+    Args:
+        tokens: the number of tokens for each prompt.
+    """
     import torch
 
     words, network = _network()

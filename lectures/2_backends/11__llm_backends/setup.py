@@ -2,8 +2,8 @@
 
 print(setup.engine())                                   # the engine: vLLM, or Transformers
 setup.write_model(models)                               # config.pbtxt, 1/model.json, the weights
-answer = setup.ask(lab, "vllm_model", "A list is", max_tokens=24, temperature=0)
-print(setup.explained(lab, "vllm_model", "A list is", max_token=8))   # a mistake, explained
+answer = setup.generate(lab, "vllm_model", "A list is", max_tokens=24, temperature=0)
+print(setup.refused_prompt(lab, "vllm_model", "A list is", max_token=8))   # a mistake, explained
 
 Where vLLM is not installed, Transformers answers in its place: the same folder, the same names, and
 `backend: "python"` in the config (workbook/backends/vllm/without_vllm.py).
@@ -35,15 +35,8 @@ from workbook.zoo import builder
 
 #: The model that the lecture asks; others use its weights.
 NAME = "vllm_model"
-#: The config that the vLLM backend needs; the backend fills in the rest.
-_CONFIG = """\
-backend: "{backend}"
-instance_group [ {{ kind: KIND_MODEL }} ]
-parameters {{ key: "REPORT_CUSTOM_METRICS" value {{ string_value: "true" }} }}
-"""
-#: Engine arguments of the lecture's model: float32 as Transformers computes, and no compilation,
-#: which would take minutes on a CPU.
-_ARGUMENTS = {"model": f"{NAME}/1/checkpoint", "dtype": "float32", "enforce_eager": True}
+#: The configs and model.json of the notebook's models.
+HERE = Path(__file__).parent / "models"
 _PROGRAM = """\
 import sys
 from pathlib import Path
@@ -108,21 +101,21 @@ def _trained() -> bool:
     return not builder.missing(["llama"])
 
 
-def write_model(
-    models: Path, name: str = NAME, config: str | None = None, **arguments: Any
-) -> None:
+def write_model(models: Path, name: str = NAME, **arguments: Any) -> None:
     """Write a model folder of the vLLM backend: config.pbtxt, 1/model.json, and once the weights.
 
     Args:
         models: the repository.
-        name: the model. All use the weights in the folder of `NAME`.
-        config: the text of config.pbtxt; by default three lines.
-        arguments: engine arguments beside those of the lecture's model.
+        name: the model. It gets the files that lie beside the notebook, or those of `NAME`. All
+            use the weights in the folder of `NAME`.
+        arguments: engine arguments beside those of its model.json.
     """
     own = version(models, name)
-    text = _CONFIG.format(backend=backend()) if config is None else config
-    (models / name / "config.pbtxt").write_text(text, "utf-8")
-    arguments = _ARGUMENTS | arguments
+    source = HERE / name if (HERE / name).exists() else HERE / NAME
+    config = (source / "config.pbtxt").read_text("utf-8")
+    config = config.replace('backend: "vllm"', f'backend: "{backend()}"')
+    (models / name / "config.pbtxt").write_text(config, "utf-8")
+    arguments = json.loads((source / "1/model.json").read_text("utf-8")) | arguments
     (own / "model.json").write_text(json.dumps(arguments, indent=2) + "\n", "utf-8")
     place_weights(models)
     if not has_vllm():
@@ -153,7 +146,7 @@ def _link(source: str, target: str) -> None:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def ask(server: Server, model: str, prompt: str, **sampling: Any) -> dict[str, Any]:
+def generate(server: Server, model: str, prompt: str, **sampling: Any) -> dict[str, Any]:
     """Ask the endpoint `generate`; returns the new text, its finish reason and its token counts.
 
     Args:
@@ -189,7 +182,7 @@ def stream(server: Server, model: str, prompt: str, **sampling: Any) -> pd.DataF
 
 def answers(server: Server, model: str, prompt: str, ways: Mapping[str, Any]) -> pd.DataFrame:
     """Ask one prompt with several sets of sampling parameters: one row per set."""
-    found = {name: ask(server, model, prompt, **sampling) for name, sampling in ways.items()}
+    found = {name: generate(server, model, prompt, **sampling) for name, sampling in ways.items()}
     return pd.DataFrame(found).T[["text", "out", "reason"]]
 
 
@@ -225,7 +218,7 @@ def comma(home: Path) -> str:
     return "In model.json: a comma after the last entry"
 
 
-def explained(server: Server, model: str, prompt: str, **sampling: Any) -> str:
-    """Return the course's explanation of a refused request; "It is answered." if none."""
-    error = ask(server, model, prompt, **sampling).get("error")
-    return "It is answered." if error is None else str(explain(error, server, model))
+def refused_prompt(server: Server, model: str, prompt: str, **sampling: Any) -> str:
+    """Ask a model; returns the explanation of its refusal, "" if it answers."""
+    error = generate(server, model, prompt, **sampling).get("error")
+    return "" if error is None else str(explain(error, server, model))

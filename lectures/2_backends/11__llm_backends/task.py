@@ -11,11 +11,6 @@ from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _PROMPT, _ANSWER = 100, 16
-_CONFIG = """\
-backend: "{backend}"
-max_batch_size: 4
-instance_group [ {{ kind: KIND_MODEL }} ]
-"""
 
 
 def assistant(models: Path) -> None:
@@ -23,12 +18,8 @@ def assistant(models: Path) -> None:
 
     An existing folder stays as it is, because it may hold the reader's work.
     """
-    if (models / "assistant").exists():
-        return
-    config = _CONFIG.format(backend=setup.backend())
-    setup.write_model(
-        models, "assistant", config, max_model_len=64, disable_log_stats=True, max_num_sequences=4
-    )
+    if not (models / "assistant").exists():
+        setup.write_model(models, "assistant")
 
 
 def start(folder: Path) -> Server:
@@ -62,14 +53,14 @@ def start(folder: Path) -> Server:
     """,
 )
 def answers(server: Server) -> None:
-    """Mend the two files of `assistant`, load it, and let it answer a prompt of 100 tokens with 16
-    tokens, which the metrics port counts."""
+    """Correct the two files of `assistant`, load it, and let it answer a prompt of 100 tokens with
+    16 tokens, which the metrics port counts."""
     if not server.ready("assistant"):
         raise NotYet("assistant is not loaded.")
     before = measured.count(server, "assistant", "generation_tokens_total")
     prompt = setup.long_prompt(_PROMPT)
     given = {"max_tokens": _ANSWER, "temperature": 0, "ignore_eos": True}
-    answer = setup.ask(server, "assistant", prompt, **given)
+    answer = setup.generate(server, "assistant", prompt, **given)
     if "error" in answer:
         raise NotYet(f"The server answers: {answer['error']}")
     if answer["out"] != _ANSWER:

@@ -16,9 +16,10 @@ import tritonclient.grpc as grpc
 
 import setup
 from workbook import measure
-from workbook.lessons import claim, laboratory, mistakes, write
+from workbook.lessons import claim, laboratory, mistakes, place, show
+from workbook.lessons.shared import quiet
 
-setup.hide_warnings()
+quiet.hide_warnings()
 models = setup.models()  # a fresh folder: files of an earlier run are deleted
 lab = laboratory(models, only=setup.SHARED)
 texts = setup.texts(32)
@@ -95,18 +96,10 @@ class TritonPythonModel:
 
 
 # %%
-ensemble = """\
-platform: "ensemble"
-max_batch_size: 0
-input [ { name: "prompt" data_type: TYPE_STRING dims: [ -1 ] } ]
-output [ { name: "output_0" data_type: TYPE_FP32 dims: [ -1, 16 ] } ]
-ensemble_scheduling { step [
-  { model_name: "tokenizer" model_version: -1 input_map { key: "prompt" value: "prompt" }
-    output_map [ { key: "input_ids" value: "ids" }, { key: "attention_mask" value: "mask" } ] },
-  { model_name: "model" model_version: -1 output_map { key: "output_0" value: "output_0" }
-    input_map [ { key: "input_ids" value: "ids" }, { key: "attention_mask" value: "mask" } ] } ] }
-"""
-write(models / "ensemble_model/config.pbtxt", ensemble)
+place(models, "models/ensemble_model")
+show("models/tokenizer/config.pbtxt")
+show("models/model/config.pbtxt")
+show("models/ensemble_model/config.pbtxt")
 
 # %% [markdown]
 # In these maps, `key` is a tensor's name in the step's model, `value` its name in the ensemble.
@@ -125,17 +118,17 @@ for fault, error in faults.items():
 # %%
 program = models / "tokenizer/1/model.py"
 corrected, two = program.read_text(), np.array([text.encode() for text in texts[:2]], object)
-said = {}
+messages = {}
 for new, old in (('"TEXT"', '"prompt"'), ("", "padding=True, ")):
     program.write_text(corrected.replace(old, new))
     lab.load("tokenizer")
-    said[old] = setup.refusal(lab, "ensemble_model", prompt=two)
-    print(f"{new or 'no padding'}: {said[old]}\n")
+    messages[old] = mistakes.refused_request(lab, "ensemble_model", prompt=two)
+    print(f"{new or 'no padding'}: {messages[old]}\n")
 program.write_text(corrected)
 lab.load("tokenizer")
-fine = setup.refusal(lab, "ensemble_model", prompt=two) == ""
+fine = mistakes.refused_request(lab, "ensemble_model", prompt=two) == ""
 claim(
-    len(faults) == 2 and all(said.values()) and fine,
+    len(faults) == 2 and all(messages.values()) and fine,
     "Two of the faults are found when the model is loaded, two only by a request.",
     "Run the cells of this section again.",
     id="ensembles.page",
@@ -246,17 +239,8 @@ predict(
 # `packed`, the same network again, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length, and `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)):
 
 # %%
-ragged = """\
-backend: "onnxruntime"
-max_batch_size: 16
-input [ { name: "input_ids" data_type: TYPE_INT64 dims: [ -1 ] allow_ragged_batch: true } ]
-batch_input [ { kind: BATCH_ACCUMULATED_ELEMENT_COUNT
-  target_name: "ends" data_type: TYPE_INT32 source_input: "input_ids" } ]
-output [ { name: "output_0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { max_queue_delay_microseconds: 50000 }
-"""
-write(models / "packed/config.pbtxt", ragged)
+place(models, "models/packed")
+show("models/packed/config.pbtxt")
 
 # %%
 lab.load("packed")
@@ -311,7 +295,7 @@ failed = [place for place, error in enumerate(answers["error"]) if error]
 print(max(answers["error"]))
 compare("ensembles.blank", setup.who(failed), premise=Premise(len(answers) == 8, "some are lost"))
 lab.unload("language_onnx")
-without = setup.refusal(lab, "language", text=setup.as_text(texts[:1]))
+without = mistakes.refused_request(lab, "language", text=setup.as_text(texts[:1]))
 print("without language_onnx:", without)
 lab.load("language_onnx"), lab.load("language")
 claim(

@@ -7,10 +7,8 @@ lengths = ensembles.export(models)          # the network for texts of any lengt
 
 from __future__ import annotations
 
-import logging
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,10 @@ import pandas as pd
 
 from workbook import measure, zoo
 from workbook.common.errors import WorkbookError
-from workbook.lessons.mistakes import refused_request
+from workbook.lessons import place
 from workbook.lessons.premises import Premise, steady
 from workbook.lessons.runs import Run
-from workbook.lessons.workspace import folder
+from workbook.lessons.workspace import folder, version
 from workbook.server import Server
 from workbook.server.explain import explain
 
@@ -34,53 +32,8 @@ Array = npt.NDArray[Any]
 SHARED = ("language_tokenizer", "language_onnx", "language_labels", "language")
 #: The requests under way at the same time when the throughput is measured.
 LOAD = 16
-#: A batcher that waits until all requests that are sent together have arrived.
-GATHER = "dynamic_batching { max_queue_delay_microseconds: 50000 }"
-
-_BLS = """\
-backend: "python"
-max_batch_size: 64
-input [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]
-output [ { name: "label" data_type: TYPE_STRING dims: [ 1 ] } ]
-output [ { name: "probability" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: %d } ]
-"""
-_TOKENIZER = """\
-backend: "python"
-max_batch_size: 0
-input [ { name: "prompt" data_type: TYPE_STRING dims: [ -1 ] } ]
-output [ { name: "input_ids" data_type: TYPE_INT64 dims: [ -1, -1 ] } ]
-output [ { name: "attention_mask" data_type: TYPE_INT64 dims: [ -1, -1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-_MODEL = """\
-platform: "onnxruntime_onnx"
-backend: "onnxruntime"
-default_model_filename: "language.onnx"
-max_batch_size: 0
-input [ { name: "input_ids" data_type: TYPE_INT64 dims: [ -1, -1 ] } ]
-input [ { name: "attention_mask" data_type: TYPE_INT64 dims: [ -1, -1 ] } ]
-output [ { name: "output_0" data_type: TYPE_FP32 dims: [ -1, 16 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-_LENGTHS = """\
-backend: "onnxruntime"
-max_batch_size: 16
-input [ { name: "input_ids" data_type: TYPE_INT64 dims: [ -1 ] } ]
-input [ { name: "attention_mask" data_type: TYPE_INT64 dims: [ -1 ] } ]
-output [ { name: "output_0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-
-
-def hide_warnings() -> None:
-    """Hide the warnings of exporters about missing packages and their own code."""
-    from transformers.utils import logging as loading
-
-    logging.disable(logging.WARNING)
-    loading.disable_progress_bar()
-    for category in (FutureWarning, UserWarning):  # they name files of this machine
-        warnings.filterwarnings("ignore", category=category)
+#: The configs of the notebook's models.
+HERE = Path(__file__).parent / "models"
 
 
 def models() -> Path:
@@ -90,10 +43,11 @@ def models() -> Path:
     page's folders (`page`), and the configs of two models that call others.
     """
     home = copy_shared(folder("ensembles"))
+    for name in ("language_bls", "language_bls_4", "ensemble_model"):
+        version(home, name)
+    place(home, HERE / "language_bls", HERE / "language_bls_4")
     export(home)
     page(home)
-    bls_config(home, "language_bls")
-    bls_config(home, "language_bls_4", count=4)
     return home
 
 
@@ -167,41 +121,13 @@ def page(models: Path) -> None:
 
     The network is the language classifier, with 16 scores in place of 2.
     """
-    home = models / "tokenizer/1"
-    home.mkdir(parents=True, exist_ok=True)
+    place(models, HERE / "tokenizer", HERE / "model")
     for file in zoo.checkpoint("text_classifier").glob("*.json"):
-        shutil.copy(file, home)
-    (models / "tokenizer/config.pbtxt").write_text(_TOKENIZER, "utf-8")
-    (models / "ensemble_model/1").mkdir(parents=True, exist_ok=True)
-    (models / "model/1").mkdir(parents=True, exist_ok=True)
-    (models / "model/config.pbtxt").write_text(_MODEL, "utf-8")
-    shutil.copy(models / "lengths/1/model.onnx", models / "model/1/language.onnx")
-
-
-def refusal(server: Server, model: str, **tensors: Array) -> str:
-    """Return the server's error message for a request; "" if it answers.
-
-    Of a traceback, only the last line is returned.
-    """
-    error = refused_request(server, model, **tensors)
-    if error is None:
-        return ""
-    lines = str(error.message()).strip().splitlines()
-    last = max((place for place, line in enumerate(lines) if "Error" in line), default=0)
-    return lines[last].strip()
+        shutil.copy(file, version(models, "tokenizer"))
+    shutil.copy(models / "lengths/1/model.onnx", version(models, "model") / "language.onnx")
 
 
 # -- ensemble against BLS --------------------------------------------------------------------------
-
-
-def bls_config(models: Path, name: str, *, count: int = 1) -> None:
-    """Write the config of a model that calls the three others.
-
-    Args:
-        count: the number of instances.
-    """
-    (models / name / "1").mkdir(parents=True, exist_ok=True)
-    (models / name / "config.pbtxt").write_text(_BLS % count, "utf-8")
 
 
 def same_program(models: Path, source: str, target: str) -> None:
@@ -313,9 +239,11 @@ def export(models: Path) -> None:
     """
     import torch
     from transformers import BertForSequenceClassification
+    from transformers.utils import logging
 
     from workbook.zoo.exports import OPSET
 
+    logging.disable_progress_bar()
     bert = BertForSequenceClassification.from_pretrained(
         zoo.checkpoint("text_classifier"), attn_implementation="eager"
     ).eval()
@@ -363,9 +291,8 @@ def export(models: Path) -> None:
             model.eval(), examples, input_names=inputs, output_names=["output_0"],
             dynamic_shapes=shapes, opset_version=OPSET, dynamo=True, verbose=False,
         )  # fmt: skip
-        (models / name / "1").mkdir(parents=True, exist_ok=True)
-        program.save(models / name / "1/model.onnx", external_data=False)
-    (models / "lengths/config.pbtxt").write_text(_LENGTHS + GATHER + "\n", "utf-8")
+        program.save(version(models, name) / "model.onnx", external_data=False)
+    place(models, HERE / "lengths")
 
 
 def tokens(models: Path, texts: Sequence[str]) -> list[Array]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import setup
 from workbook import measure
+from workbook.lessons import place
 from workbook.lessons.shared import written
 from workbook.lessons.tasks import NotYet, define
-from workbook.lessons.workspace import laboratory
+from workbook.lessons.workspace import laboratory, version
 from workbook.server import Server
 from workbook.server.explain import explain
 
@@ -48,8 +49,8 @@ def blank(server: Server) -> None:
         raise NotYet("language_bls is not loaded.")
     good = setup.texts(_TEXTS)
     expected = setup.label_of(server, "language", good)
-    asked = [*good[:_BLANK], " ", *good[_BLANK + 1 :]]
-    answers = measure.send(server, "language_bls", setup.plan(asked))
+    texts = [*good[:_BLANK], " ", *good[_BLANK + 1 :]]
+    answers = measure.send(server, "language_bls", setup.plan(texts))
     for number, (error, outputs) in enumerate(
         zip(answers["error"], answers["outputs"], strict=True)
     ):
@@ -75,7 +76,7 @@ def _words(server: Server, error: str) -> str:
 def start(folder: Path) -> Server:
     """Start a server with the program as the notebook has it."""
     setup.copy_shared(folder)
-    setup.bls_config(folder, "language_bls")
+    place(folder, setup.HERE / "language_bls")
     program = written.cell("12__ensembles", "language_bls/1/model.py")
-    (folder / "language_bls/1/model.py").write_text(program, "utf-8")
+    (version(folder, "language_bls") / "model.py").write_text(program, "utf-8")
     return laboratory(folder)

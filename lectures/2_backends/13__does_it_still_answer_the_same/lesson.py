@@ -11,17 +11,20 @@
 # Our network says whether a piece of a photo is sharp. Its *score* is the logit of "sharp" less that of "blurred". Above the threshold 0, the verdict is "sharp".
 
 # %%
+from pathlib import Path
+
 import numpy as np
 import onnx
 import torch
 
 import setup
-from workbook.lessons import claim, folder, formats, laboratory, mistakes, write
+from workbook.lessons import claim, folder, formats, laboratory, mistakes, show, write
+from workbook.lessons.shared import quiet
 
 models = folder("same_answers")  # an empty folder: files of an earlier run are deleted
 net = formats.network()  # the first notebook that needs it trains it: 1 to 6 minutes
 pictures = formats.pictures()
-setup.hide_warnings()
+quiet.hide_warnings()
 setup.types(0.1, 1040.3, 70000.0)
 
 # %% [markdown]
@@ -32,18 +35,11 @@ setup.types(0.1, 1040.3, 70000.0)
 # First a config for all files, and the network as ONNX in fp32:
 
 # %%
-config = """\
-platform: "onnxruntime_onnx"
-max_batch_size: 16
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { }
-parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
-"""
+config = Path("models/focus_fp32/config.pbtxt")
+show(config)
 for name in ("fp32", "fp16", "bf16_onnx", "dynamic", "static"):
     (models / f"focus_{name}/1").mkdir(parents=True, exist_ok=True)
-    write(models / f"focus_{name}/config.pbtxt", config)
+    write(models / f"focus_{name}/config.pbtxt", config.read_text())
 
 # %%
 raw_file = models / "focus_fp32/1/model.onnx"  # the export takes up to 20 seconds
@@ -93,12 +89,12 @@ refused
 
 # %%
 onnx.save(setup.onnx_in_bf16(raw), models / "focus_bf16_onnx/1/model.onnx")
-words = setup.refusal(lab, "focus_bf16_onnx")
-print(words[-300:])
+message = mistakes.refusal(lab, "focus_bf16_onnx")
+print(message)
 claim(
-    "Could not find an implementation" in words,
+    "Could not find an implementation" in message,
     "ONNX Runtime's CPU provider has no convolution in bf16.",
-    "Look at the words above: a newer ONNX Runtime may have it.",
+    "Look at the message above: a newer ONNX Runtime may have it.",
     id="same_answers.bf16",
 )
 

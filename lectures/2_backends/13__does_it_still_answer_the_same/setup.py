@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbook import zoo
-from workbook.common.errors import Refusal
-from workbook.lessons import formats
-from workbook.lessons.shared.quiet import converters as hide_warnings  # noqa: F401  # for the notebook
+from workbook.lessons import formats, place
+from workbook.lessons.workspace import version
 from workbook.measure import style
 from workbook.server import Triton
 
@@ -32,27 +31,11 @@ ELSEWHERE = {
     "tensorflow": "07__tensorflow",
 }
 #: The formats that this notebook measures.
-HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")
+MEASURED_HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")
 #: The number of the camera's noisy digits.
 DIGITS = 9000
-
-_BF16 = """\
-platform: "pytorch_libtorch"
-max_batch_size: 16
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU } ]
-dynamic_batching { }
-parameters { key: "INTRA_OP_THREAD_COUNT" value: { string_value: "1" } }
-"""
-_CAMERA = """\
-platform: "onnxruntime_onnx"
-max_batch_size: 1000
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
-"""
+#: The configs of the notebook's models.
+HERE = Path(__file__).parent / "models"
 
 
 def types(*numbers: float) -> pd.DataFrame:
@@ -118,10 +101,8 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
 
     whole = InBfloat16(copy.deepcopy(network).bfloat16()).eval()
     scripted = torch.jit.freeze(torch.jit.trace(whole, torch.zeros(1, 3, 64, 64)))
-    home = models / "focus_bf16"
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    scripted.save(str(home / "1/model.pt"))
-    (home / "config.pbtxt").write_text(_BF16, "utf-8")
+    place(models, HERE / "focus_bf16")
+    scripted.save(str(version(models, "focus_bf16") / "model.pt"))
 
     def run(batch: Array) -> Array:
         torch.set_num_threads(1)
@@ -131,18 +112,9 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
     return run
 
 
-def refusal(server: Triton, model: str) -> str:
-    """Load a model; returns the server's message if it refuses, else ""."""
-    try:
-        server.load(model)
-    except Refusal as error:
-        return error.message
-    return ""
-
-
 def missing() -> str:
     """Name the notebooks of lecture 2 that have not measured their format on this machine."""
-    measured = {row.backend for row in formats.rows() if row.format not in HERE}
+    measured = {row.backend for row in formats.rows() if row.format not in MEASURED_HERE}
     left = [notebook for backend, notebook in ELSEWHERE.items() if backend not in measured]
     return f"Not measured here yet: {', '.join(left)}." if left else "All formats were measured."
 
@@ -196,8 +168,8 @@ def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.
     """
     score = formats.score(formats.reference())
     most = max(float(np.abs(formats.score(one) - score).max()) for one in found.values())
-    said = ", ".join(f"{name}: {flipped(one).sum()} changed" for name, one in found.items())
-    figure = style.Picture(8.6, 2.9, f"Differences of scores against the scores. {said}.")
+    counts = ", ".join(f"{name}: {flipped(one).sum()} changed" for name, one in found.items())
+    figure = style.Picture(8.6, 2.9, f"Differences of scores against the scores. {counts}.")
     panels = np.atleast_1d(figure.subplots(1, len(found), sharex=True, sharey=True))
     for axes, (name, logits) in zip(panels, found.items(), strict=True):
         style.panel(axes, f"{name}\nverdicts changed: {flipped(logits).sum()}", below="score, fp32")
@@ -215,8 +187,8 @@ def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.
 def plot_thresholds(found: Mapping[str, Array], *, wide: float = 0.6) -> style.Picture:
     """Draw the changed verdicts over the format's threshold; PyTorch's threshold stays 0."""
     thresholds = np.linspace(-wide, wide, 241)
-    said = ", ".join(f"{name} {best_threshold(one)[1]}" for name, one in found.items())
-    figure = style.Picture(8.4, 2.8, f"Fewest changed verdicts at the best threshold: {said}.")
+    counts = ", ".join(f"{name} {best_threshold(one)[1]}" for name, one in found.items())
+    figure = style.Picture(8.4, 2.8, f"Fewest changed verdicts at the best threshold: {counts}.")
     axes = figure.subplots()
     style.panel(axes, "Verdicts that differ from PyTorch's, of 200", below="threshold")
     for number, (name, logits) in enumerate(found.items()):
@@ -253,10 +225,10 @@ def camera(models: Path) -> Any:
 
     from workbook.zoo import classifiers, exports
 
+    config = (HERE / "eights_fp32/config.pbtxt").read_text("utf-8")
     for name, kind in (("fp32", "FP32"), ("fp16", "FP32"), ("counts", "FP16")):
-        (models / f"eights_{name}/1").mkdir(parents=True, exist_ok=True)
-        config = _CAMERA.replace("FP32", kind)
-        (models / f"eights_{name}/config.pbtxt").write_text(config, "utf-8")
+        home = version(models, f"eights_{name}").parent
+        (home / "config.pbtxt").write_text(config.replace("FP32", kind), "utf-8")
     file = models / "eights_fp32/1/model.onnx"
     exports.to_onnx(classifiers.load("eights_cnn"), {"image": (1, 8, 8)}, file)
     made = onnx.load(file)
@@ -287,8 +259,8 @@ def plot_camera(found: Mapping[str, Array]) -> style.Picture:
     reference, *others = found
     base = found[reference]
     changed = {name: int(((found[name] > 0) != (base > 0)).sum()) for name in others}
-    said = ", ".join(f"{name} {count}" for name, count in changed.items())
-    figure = style.Picture(8.4, 2.8, f"Verdicts that changed: {said}.")
+    counts = ", ".join(f"{name} {count}" for name, count in changed.items())
+    figure = style.Picture(8.4, 2.8, f"Verdicts that changed: {counts}.")
     panels = np.atleast_1d(figure.subplots(1, len(others), sharex=True, sharey=True))
     for axes, name in zip(panels, others, strict=True):
         title = f"{name}; verdicts changed: {changed[name]}"

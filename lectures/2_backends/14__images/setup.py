@@ -21,6 +21,8 @@ from pandas.io.formats.style import Styler
 
 from workbook import measure, zoo
 from workbook.common import paths
+from workbook.lessons import place
+from workbook.lessons.workspace import version
 from workbook.measure import style
 
 #: The text for a value that no source names, of those that we could read.
@@ -38,16 +40,8 @@ _FRAMEWORKS = {
 }  # fmt: skip
 #: The models of the small repository: each copied from the shared one.
 MODELS = ("digits_onnx", "digits_cached", "square", "jpeg_dali")
-_PAIR = """\
-platform: "ensemble"
-max_batch_size: 0
-input [ { name: "X" data_type: TYPE_FP32 dims: [ -1, -1 ] } ]
-output [ { name: "Y" data_type: TYPE_FP32 dims: [ -1, -1 ] } ]
-ensemble_scheduling { step [ {
-  model_name: "square" model_version: -1
-  input_map { key: "INPUT" value: "X" } output_map { key: "OUTPUT" value: "Y" }
-} ] }
-"""
+#: The config of the ensemble.
+HERE = Path(__file__).parent / "models"
 
 
 def contents() -> pd.DataFrame:
@@ -124,8 +118,8 @@ def repository(home: Path) -> Path:
     zoo.repository.build(only=list(MODELS), bar=False)
     for name in MODELS:
         shutil.copytree(paths.repository() / name, home / name, dirs_exist_ok=True)
-    (home / "pair" / "1").mkdir(parents=True, exist_ok=True)
-    (home / "pair" / "config.pbtxt").write_text(_PAIR, "utf-8")
+    version(home, "pair")
+    place(home, HERE / "pair")
     return home
 
 

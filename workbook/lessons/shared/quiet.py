@@ -6,21 +6,11 @@ import logging
 import warnings
 
 
-def exporters() -> None:
-    """Hide the warnings of torch's exporters about missing packages and their own code."""
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
-    warnings.filterwarnings("ignore", message="# The axis name")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    for name in ("_registration", "_core"):
-        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
-
-
-def converters() -> None:
-    """Hide the warnings of exporters and converters about packages, their code and tiny weights."""
+def hide_warnings() -> None:
+    """Hide the warnings of exporters and converters: of missing packages, and of their own code."""
     logging.disable(logging.WARNING)
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="the float32 number")
+    for category in (FutureWarning, UserWarning):
+        warnings.filterwarnings("ignore", category=category)
 
 
 def torchscript() -> None:

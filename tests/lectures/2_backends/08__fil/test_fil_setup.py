@@ -1,4 +1,4 @@
-"""What 08__fil writes, prints and compares."""
+"""What 08__fil prints and compares."""
 
 from __future__ import annotations
 
@@ -13,18 +13,6 @@ from workbook.lessons import units
 setup = units.load(units.find("08__fil"), "setup")
 
 
-def test_a_forests_config_has_its_outputs_and_parameters(tmp_path: Path) -> None:
-    version = setup.write_config(
-        tmp_path, "m", {"output__0": 1, "treeshap_output": 65}, threshold="0.9"
-    )
-    text = (tmp_path / "m/config.pbtxt").read_text()
-    assert version == tmp_path / "m/1"
-    assert version.is_dir()
-    assert 'name: "treeshap_output" data_type: TYPE_FP32 dims: [ 65 ]' in text
-    assert text.count('key: "threshold"') == 1
-    assert 'string_value: "0.9"' in text
-
-
 def test_what_xgboost_warns_of_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,7 +20,7 @@ def test_what_xgboost_warns_of_is_printed(
         warnings.warn("[06:24:18] WARNING: /x/c_api.cc:1573: Saving as UBJSON.", stacklevel=1)
         file.write_bytes(b"{L")
 
-    setup.heard(save, tmp_path / "model")
+    setup.print_warnings(save, tmp_path / "model")
     assert capsys.readouterr().out == "Saving as UBJSON.\n"
 
 

@@ -23,4 +23,4 @@ def test_dalis_refusal_is_one_sentence() -> None:
     def make() -> object:
         raise RuntimeError('Assert on "a" failed: The input 0 is on "cpu".\nStacktrace: …')
 
-    assert setup.refusal(make) == 'The input 0 is on "cpu".'
+    assert setup.serialize_error(make) == 'The input 0 is on "cpu".'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import httpx
 import pytest
 
 from workbook import zoo
-from workbook.common import paths
 from workbook.common.errors import LoadError
 from workbook.lessons import units
 from workbook.server import Triton
@@ -28,12 +26,16 @@ needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None,
     reason="vLLM is not installed: run `make vllm`, or `make test ALL=yes`",
 )
+PRINTED = [
+    (setup.HERE / name / "config.as_printed.pbtxt").read_text("utf-8")
+    for name in ("vllm_model", "trt_llm_model")
+]
 GREEDY = {"max_tokens": 12, "temperature": 0, "ignore_eos": True}
 
 # -- the document, and today -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("printed", [documents.VLLM, documents.TRTLLM])
+@pytest.mark.parametrize("printed", PRINTED)
 def test_a_printed_config_gets_its_braces(printed: str) -> None:
     assert parse(printed).problems
     config = parse(documents.closed(printed))
@@ -41,7 +43,7 @@ def test_a_printed_config_gets_its_braces(printed: str) -> None:
 
 
 def test_tensors_are_taken_out_of_a_config() -> None:
-    left = documents.without_tensors(documents.closed(documents.VLLM))
+    left = documents.without_tensors(documents.closed(PRINTED[0]))
     assert "input_text" not in left
     assert "output_text" not in left
     assert left.count("parameters") == 3
@@ -61,12 +63,6 @@ def test_each_option_of_the_document_is_explained() -> None:
 
 def test_the_comparison_keeps_the_document_s_rows() -> None:
     assert documents.compared().shape == (11, 3)
-
-
-def test_the_notebook_shows_the_file_that_the_server_reads() -> None:
-    text = (paths.root() / "lectures/2_backends/11__llm_backends/lesson.py").read_text("utf-8")
-    shown = text.split("```yaml")[1].split("```")[0]
-    assert re.sub(r"(?m)^# ?", "", shown).strip() == documents.MODEL_YAML.strip()
 
 
 @needs_vllm
@@ -156,7 +152,7 @@ def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
 
 @pytest.mark.server
 def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
-    answer = setup.ask(lab, "vllm_model", "A list is", **GREEDY)
+    answer = setup.generate(lab, "vllm_model", "A list is", **GREEDY)
     assert answer["text"] == measured.generate(["A list is"], 12)[0]
     assert (answer["out"], answer["reason"]) == (12, "length")
     pieces = setup.stream(lab, "vllm_model", "A list is", **GREEDY)
@@ -175,7 +171,7 @@ def test_a_table_of_answers(lab: Triton) -> None:
 def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     for name, more in (("vllm_model", 12), ("uncounted", 0)):
         before = measured.count(lab, name, "generation_tokens_total")
-        setup.ask(lab, name, "A list is", **GREEDY)
+        setup.generate(lab, name, "A list is", **GREEDY)
         after = measured.count(lab, name, "generation_tokens_total", least=before + more)
         assert after - before == more
     assert measured.memory_mb(lab, "vllm_model") > 50
@@ -224,7 +220,7 @@ def test_a_wrong_request_is_explained(
     lab: Triton, rule: str, sampling: dict[str, object], said: str
 ) -> None:
     prompt = setup.long_prompt(600 if rule == "prompt-too-long" else 3)
-    error = setup.ask(lab, "vllm_model", prompt, **sampling)["error"]
+    error = setup.generate(lab, "vllm_model", prompt, **sampling)["error"]
     explained = explain(error, lab, "vllm_model")
     assert explained.rule == rule  # type: ignore[attr-defined]
     assert said in explained.todo

@@ -32,7 +32,7 @@ def test_a_request_has_one_text_in_the_form_of_its_model() -> None:
     assert shapes["packed"][0] == {"input_ids": (1, 3)}
 
 
-def test_words_for_what_was_seen() -> None:
+def test_the_option_that_was_seen() -> None:
     assert setup.how_many(1, IDS) == "1"
     assert setup.how_many(2, IDS) == "a few"
     assert setup.how_many(3, IDS) == "one per length, or more"
