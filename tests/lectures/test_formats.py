@@ -183,5 +183,5 @@ def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
 @pytest.mark.server
 def test_a_refused_request_is_explained(lab: Triton) -> None:
     ones = np.ones((1, 3, 64, 64), np.float32)
-    assert 'no input "X"' in mistakes.refused_request(lab, "focus_torch", X=ones)
-    assert mistakes.refused_request(lab, "focus_torch", INPUT__0=ones) == ""
+    assert 'no input "X"' in mistakes.explain_refusal(lab, "focus_torch", X=ones)
+    assert mistakes.explain_refusal(lab, "focus_torch", INPUT__0=ones) == ""

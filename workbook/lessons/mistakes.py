@@ -158,10 +158,10 @@ def refusal(server: Triton, model: str) -> str:
     return ""
 
 
-def refused_request(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
+def explain_refusal(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
     """Send a request over gRPC; returns the explanation of its refusal, "" if it was answered.
 
-        print(mistakes.refused_request(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
+        print(mistakes.explain_refusal(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
 
     Args:
         tensors: arrays by the inputs' names; what these are for the model is the mistake.

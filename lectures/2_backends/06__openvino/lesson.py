@@ -170,7 +170,7 @@ for name in ("exact", "any_batch"):
     place(models, f"models/{name}")
     setup.same_files(models, "focus_openvino", name)
     lab.load(name)
-alone, whole = (mistakes.refused_request(lab, "exact", image=pictures[:n]) for n in (1, 8))
+alone, whole = (mistakes.explain_refusal(lab, "exact", image=pictures[:n]) for n in (1, 8))
 print(alone)
 print(ask("any_batch", 1), ask("any_batch", 3), sep="\n")
 

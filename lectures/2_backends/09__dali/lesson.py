@@ -134,7 +134,7 @@ predict(
 lab.unload("dali_model")  # so that the load reads the file's config, not the one below
 lab.load("dali_model")  # up to 20 seconds
 jpeg = formats.files()[0]
-message = mistakes.refused_request(lab, "dali_model", DALI_INPUT_0=np.array([[jpeg]], object))
+message = mistakes.explain_refusal(lab, "dali_model", DALI_INPUT_0=np.array([[jpeg]], object))
 print(message)
 lab.load("dali_model", config={**lab.config("dali_model"), "input": [
     {"name": "DALI_INPUT_0", "data_type": "TYPE_UINT8", "dims": [-1]}]})  # fmt: skip

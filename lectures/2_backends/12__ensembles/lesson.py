@@ -122,11 +122,11 @@ messages = {}
 for new, old in (('"TEXT"', '"prompt"'), ("", "padding=True, ")):
     program.write_text(corrected.replace(old, new))
     lab.load("tokenizer")
-    messages[old] = mistakes.refused_request(lab, "ensemble_model", prompt=two)
+    messages[old] = mistakes.explain_refusal(lab, "ensemble_model", prompt=two)
     print(f"{new or 'no padding'}: {messages[old]}\n")
 program.write_text(corrected)
 lab.load("tokenizer")
-fine = mistakes.refused_request(lab, "ensemble_model", prompt=two) == ""
+fine = mistakes.explain_refusal(lab, "ensemble_model", prompt=two) == ""
 claim(
     len(faults) == 2 and all(messages.values()) and fine,
     "Two of the faults are found when the model is loaded, two only by a request.",
@@ -144,23 +144,7 @@ claim(
 # Half a minute follows. `spread`: better of two rounds over worse.
 
 # %%
-# %%writefile {models}/language_bls/1/model.py
-import triton_python_backend_utils as pb
-
-STEPS = {"language_tokenizer": ["input_ids", "attention_mask"], "language_onnx": ["logits"]}
-STEPS |= {"language_labels": ["label", "probability"]}
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [self.steps([pb.get_input_tensor_by_name(r, "text")]) for r in requests]
-
-    def steps(self, tensors):
-        for name, outputs in STEPS.items():
-            given = {"requested_output_names": outputs, "inputs": tensors}
-            tensors = pb.InferenceRequest(model_name=name, **given).exec().output_tensors()
-        return pb.InferenceResponse(tensors)
-
+show("models/language_bls/1/model.py")
 
 # %%
 predict(
@@ -295,7 +279,7 @@ failed = [place for place, error in enumerate(answers["error"]) if error]
 print(max(answers["error"]))
 compare("ensembles.blank", setup.who(failed), premise=Premise(len(answers) == 8, "some are lost"))
 lab.unload("language_onnx")
-without = mistakes.refused_request(lab, "language", text=setup.as_text(texts[:1]))
+without = mistakes.explain_refusal(lab, "language", text=setup.as_text(texts[:1]))
 print("without language_onnx:", without)
 lab.load("language_onnx"), lab.load("language")
 claim(
@@ -310,7 +294,7 @@ claim(
 #
 # ## Your turn
 #
-# `language_bls` does not look for errors: a blank text gets an answer without a label, and no error. Change the cell above that writes `language_bls/1/model.py`, and run it again. Then `lab.load("language_bls")` in a cell of your own.
+# `language_bls` does not look for errors: a blank text gets an answer without a label, and no error. Change [models/language_bls/1/model.py](models/language_bls/1/model.py). Then `place(models, "models/language_bls")` and `lab.load("language_bls")` in a cell of your own.
 
 # %%
 task("ensembles.blank", server=lab, models=models)

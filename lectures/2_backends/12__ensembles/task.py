@@ -7,9 +7,8 @@ from pathlib import Path
 import setup
 from workbook import measure
 from workbook.lessons import place
-from workbook.lessons.shared import written
 from workbook.lessons.tasks import NotYet, define
-from workbook.lessons.workspace import laboratory, version
+from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 from workbook.server.explain import explain
 
@@ -77,6 +76,4 @@ def start(folder: Path) -> Server:
     """Start a server with the program as the notebook has it."""
     setup.copy_shared(folder)
     place(folder, setup.HERE / "language_bls")
-    program = written.cell("12__ensembles", "language_bls/1/model.py")
-    (version(folder, "language_bls") / "model.py").write_text(program, "utf-8")
     return laboratory(folder)
