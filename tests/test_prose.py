@@ -16,12 +16,12 @@ WORDS = {
     r"\bso many\b": "the number, or what it counts",
     r"\b[Ww]ords for\b(?! \w+(, \w+)* in\b)": "the message for …",
     r"\bbelongs? into\b": "belongs to",
-    r"\b[Mm]end(s|ing)?\b": "correct, fix or repair",
+    r"(?<!a4\.)\b[Mm]end(s|ing)?\b": "correct, fix or repair",
     r"\b[Dd]ocument 00\d\b": "the short name of the document, with a link to where it is explained",
 }
 #: Names that say nothing: a noun or a verb of the field says what the thing is.
-NAMES = {"told", "said", "asked", "come", "telling", "lonely", "heard", "gone"}
-FOLDERS = ("workbook", "benchmarks", "docker", "docs")
+NAMES = {"told", "said", "asked", "come", "telling", "lonely", "heard"}
+FOLDERS = ("workbook", "grader", "benchmarks", "docker", "docs", "lectures", "solutions")
 #: Folders of what students hand in, and of installed programs.
 LEFT_BEHIND = {"work", "node_modules"}
 

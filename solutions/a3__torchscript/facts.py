@@ -151,8 +151,8 @@ def _fit(me: str, size: str) -> Network:
     letter = random.uniform(-1.0, 1.0, (len(texts.alphabet) + 2, states)).astype(np.float32)
     memory = np.zeros((states, states), np.float32)
     for column in range(states):
-        heard = random.choice(states, _HEARD, replace=False)
-        memory[heard, column] = _WEIGHT * random.choice((-1.0, 1.0), _HEARD)
+        inputs = random.choice(states, _HEARD, replace=False)
+        memory[inputs, column] = _WEIGHT * random.choice((-1.0, 1.0), _HEARD)
     nothing = np.zeros((states, LANGUAGES), np.float32)
     empty = Network(letter, memory, nothing, nothing[0])
     means = np.column_stack([_means(empty, *table(rows)), np.ones(len(rows))])

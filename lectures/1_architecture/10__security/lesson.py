@@ -30,9 +30,9 @@ picture = digits_model.pictures()[:1]
 # Everybody between client and server can keep what passes. Here `measure.Tap` does. A client sends one picture over gRPC. In the message, `3a` stands before a tensor's bytes, then their length: 256 is `80 02` ([protobuf](https://protobuf.dev/programming-guides/encoding/)).
 
 # %%
-heard = setup.listen(server, picture)
-begin = heard.find(b"\x3a\x80\x02") + 3
-seen = np.frombuffer(heard[begin : begin + 256], "<f4").reshape(1, 1, 8, 8)
+traffic = setup.listen(server, picture)
+begin = traffic.find(b"\x3a\x80\x02") + 3
+seen = np.frombuffer(traffic[begin : begin + 256], "<f4").reshape(1, 1, 8, 8)
 same = np.array_equal(seen, picture)
 claim(
     same,
