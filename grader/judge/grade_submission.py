@@ -33,9 +33,9 @@ from .course_files import fingerprint
 from .judge import Line, Order
 from .run_notebook import (
     CELL_S,
-    NOTEBOOK_BYTES,
-    NOTEBOOK_CPU_S,
     NOTEBOOK_S,
+    READING_BYTES,
+    READING_CPU_S,
     Execution,
     execute,
     load_nbformat,
@@ -183,7 +183,7 @@ def _restore(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
         return {"notebook": notebook, "findings": flags}
 
     try:
-        return limited.call(read, cpu_s=NOTEBOOK_CPU_S, memory_bytes=NOTEBOOK_BYTES)
+        return limited.call(read, cpu_s=READING_CPU_S, memory_bytes=READING_BYTES)
     except limited.NoResult as reason:
         return {"unreadable": f"The notebook {reason}. Save it again, without outputs."}
 

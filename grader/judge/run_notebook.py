@@ -32,7 +32,7 @@ CELL_OUTPUT, ALL_OUTPUT = 1 << 20, 12 << 20
 #: vLLM engine. That takes half a minute, or several minutes if other submissions share the cores.
 NOTEBOOK_S, CELL_S = 480.0, 180.0
 #: The most processor time and memory for reading a notebook, before it runs and after.
-NOTEBOOK_CPU_S, NOTEBOOK_BYTES = 30, 1 << 30
+READING_CPU_S, READING_BYTES = 30, 1 << 30
 _SUBMISSION = "/submission"
 
 
@@ -221,7 +221,7 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
     load_nbformat()
     try:
         answer = limited.call(
-            lambda: _outputs(shown, file), cpu_s=NOTEBOOK_CPU_S, memory_bytes=NOTEBOOK_BYTES
+            lambda: _outputs(shown, file), cpu_s=READING_CPU_S, memory_bytes=READING_BYTES
         )
     except limited.NoResult as reason:
         return shown, f"There are no readable outputs: the notebook {reason}."

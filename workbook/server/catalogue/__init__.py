@@ -2,7 +2,8 @@
 
 Each family of entries is a TOML file of this folder, which has the texts. Some entries need to look
 something up in the config or in a file: these look-ups are in the Python file of the same name.
-rules.py says how to add an entry.
+rules.py says how to add an entry. failed_requests.toml is about requests, the other families about
+models that do not load, and servers that do not start.
 """
 
 from .config_syntax import TEXT
