@@ -28,10 +28,13 @@ def test_a_diagram_is_what_its_source_draws(file: str) -> None:
 
 def test_each_notebook_of_lecture_1_shows_the_parts_that_it_studies() -> None:
     lessons = sorted((HOME / "1_architecture").glob("*/lesson.py"))
-    assert [path.parent.name for path in lessons] == list(DRAW["STUDIED"])
+    assert [path.parent.name for path in lessons] == list(DRAW["STUDIED"]), (
+        "The rows of STUDIED in lectures/images/draw.py are not the notebooks of lecture 1 in "
+        "their order. Change the rows, and run .venv/bin/python lectures/images/draw.py."
+    )
     for path in lessons:
         shown = "\n".join(cell.source for cell in sources.read(path).cells)
-        assert "](architecture.svg)" in shown, path
+        assert "](architecture.svg)" in shown, f"Show the picture in {path}: ![…](architecture.svg)"
 
 
 def luminance(colour: str) -> float:

@@ -32,7 +32,12 @@ UPSTREAM = """\
 
 
 def test_every_link_of_the_lectures_is_in_the_stored_list() -> None:
-    assert links.lacking(links.stored()) == []
+    lacking = links.lacking(links.stored())
+    assert not lacking, (
+        f"lectures/upstream.json lacks {', '.join(lacking)}. For an address without #, add a line "
+        '"address": [] to it. For one with #, correct it, or run '
+        ".venv/bin/python -m tests.lectures.upstream_links, which reads all linked pages."
+    )
 
 
 def test_the_stored_list_has_no_page_that_nobody_links_to() -> None:
