@@ -15,8 +15,9 @@ from .tolerance import Tolerance
 #: A stream that is over within this many seconds is too short to tell when its responses came.
 _SHORT = 0.1
 #: How many more streams are asked for if the first response came late. On a busy machine a stream
-#: can begin late; if a model collects its responses, they come late each time.
-_AGAIN = 3
+#: can begin late, also a few times in turn; if a model collects its responses, they come late each
+#: time.
+_AGAIN = 12
 
 
 def streams(
