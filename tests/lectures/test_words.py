@@ -23,9 +23,9 @@ from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import words
 from workbook.notebooks import building
-from workbook.notebooks.hide_words import carried, encode
+from workbook.notebooks.hide_words import ANSWERING, ASKING, carried, encode
 
-ASK = ("predict", "predict_curve", "claim")
+CALLS = (*ASKING, *ANSWERING)
 
 
 def trees(path: Path) -> list[ast.Module]:
@@ -40,11 +40,8 @@ def asked(path: Path) -> list[tuple[str, str]]:
     found = []
     for node in (node for tree in trees(path) for node in ast.walk(tree)):
         name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-        if name not in ASK or len(node.args) > 1:  # type: ignore[attr-defined]
-            continue
-        named = {word.arg: word.value for word in node.keywords}  # type: ignore[attr-defined]
-        key = named["id"] if name == "claim" else node.args[0]  # type: ignore[attr-defined]
-        found.append((name, str(ast.literal_eval(key))))
+        if name in CALLS and len(node.args) == 1:  # type: ignore[attr-defined]
+            found.append((name, str(ast.literal_eval(node.args[0]))))  # type: ignore[attr-defined]
     return found
 
 
@@ -67,7 +64,7 @@ def test_each_call_of_a_built_notebook_finds_its_texts_without_the_source(
 ) -> None:
     """The checkout is an empty folder here: `shown` sets WORKBOOK_HOME.
 
-    The values that a claim shows are those of the notebook's own names; it runs in
+    A comparison and a claim read only names that the notebook binds; it runs in
     test_lectures_run.py.
     """
     assert not (tmp_path / "lectures").exists()
@@ -75,27 +72,26 @@ def test_each_call_of_a_built_notebook_finds_its_texts_without_the_source(
     monkeypatch.chdir(tmp_path)
     found, known = asked(path), names(path) | {*dir(builtins)}
     for function, key in found:
-        if function != "claim":
+        if function in ASKING:
             assert words.find(function, key)["question"], key
             continue
-        for text in words._text(function, key):
-            nodes = [*ast.walk(ast.parse(text, mode="eval"))]
-            shows = {node.id for node in nodes if isinstance(node, ast.Name)}
-            own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            assert shows - own <= known, key
+        nodes = [
+            n for n in ast.walk(ast.parse(words._text(function, key))) if isinstance(n, ast.Name)
+        ]
+        own = {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+        assert {node.id for node in nodes} - own <= known, key
     assert found
     assert len(found) == sum(len(held) for held in carried(built(path)).values())
 
 
 @each_lecture
 def test_nothing_that_a_notebook_carries_can_be_read_in_its_file(path: Path) -> None:
-    """An option may be read in the cell that compares, which names it as what was measured."""
     code = built(path).metadata.workbook.words
     held = carried(built(path))
-    claims = [ast.parse(text) for pair in held.pop("claim", {}).values() for text in pair]
-    texts = [n.value for tree in claims for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    calls = [ast.parse(text) for name in ANSWERING for text in held.get(name, {}).values()]
+    texts = [n.value for tree in calls for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     options: list[str] = []
-    for question in (question for asks in held.values() for question in asks.values()):
+    for question in (question for name in ASKING for question in held.get(name, {}).values()):
         texts.append(question["question"])
         options += question.get("options") or {}
         texts += (question.get("options") or {}).values()
@@ -169,7 +165,7 @@ def test_a_copy_of_the_former_edition_runs_with_its_own_texts(
     assert "You said “green”? You thought of grass." in shown
 
 
-CLOUD = ["(f\"There is {conflict['at']}.\"\n'')", "('Look up.')"]
+CLOUD = "claim(True, f\"There is {conflict['at']}.\", 'Look up.', id='a.one')"
 
 
 def save(path: Path, question: str = "Which?", **metadata: Any) -> Path:
@@ -188,11 +184,11 @@ def variables(**others: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("code", "others", "what", "todo"),
     [
-        ('claim(1, id="a.one")', {}, "shows `conflict`, which is not set", "Run the cells above"),
-        ('claim(1, id="a.one")', {"conflict": None}, "TypeError: 'NoneType'", "of `conflict`."),
-        ('claim(1, id="a.one")', {"conflict": {}}, "KeyError: 'at'", "of `conflict`."),
-        ('claim(1, id="x")', {}, "no text for this call", "has texts for: a.one. In a cell of"),
-        ("claim(1)", {}, "no text for this call", 'claim(a < b, "What is true if a < b."'),
+        ('claim("a.one")', {}, "reads `conflict`, which is not set", "Run the cells above"),
+        ('claim("a.one")', {"conflict": None}, "TypeError: 'NoneType'", "reads `conflict`."),
+        ('claim("a.one")', {"conflict": {}}, "KeyError: 'at'", "reads `conflict`."),
+        ('claim("x")', {}, "no text for this call", "has texts for: a.one. In a cell of"),
+        ('compare("x")', {}, "no text for this call", 'compare("x", 20.5, unit="ms"'),
         ('predict("b")', {}, "no text for this call", "texts for: a.sky. In a cell of your own"),
     ],
 )
@@ -210,7 +206,7 @@ def test_what_a_reader_changed_is_said(
         exec(code, variables(**others))
     assert what in caught.value.what
     assert todo in caught.value.todo
-    where = ('claim(…, id="a.one")', 'claim(…, id="x")', 'claim(…, id="")', 'predict("b")')
+    where = ('claim("a.one")', 'claim("x")', 'compare("x")', 'predict("b")')
     assert caught.value.where in where
     assert "git pull" not in str(caught.value)
     assert not shown
@@ -230,7 +226,7 @@ def test_a_file_without_texts_is_named(
     file = save(tmp_path / "sky.ipynb", words=words)
     (tmp_path / "other.ipynb").write_text("[", "utf-8")
     with pytest.raises(WorkbookError, match="texts of this notebook were not found") as caught:
-        exec('claim(1, id="a.one")', own)
+        exec('claim("a.one")', own)
     assert f"Looked at: {tmp_path}/other.ipynb, {file}. Run" in caught.value.todo
     assert "take a fresh copy" in caught.value.todo
     exec('claim(1, "It is one.", "Count.", id="a.one")', own)

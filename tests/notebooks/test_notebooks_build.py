@@ -14,6 +14,7 @@ from notebook_sample import SOURCE
 from workbook import notebooks
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import building
+from workbook.notebooks.hide_words import carried
 
 
 def write(folder: Path, text: str, name: str = "a9.py") -> Path:
@@ -244,8 +245,58 @@ def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
     assert building.page(source).cells[0].source == (
         "from workbook.lessons import predict, predict_curve\n\n"
         'predict("a.sky")\n!curl -s localhost\npredict_curve("a.load")\nx = 1\n'
-        'claim(x == 1, id="a.one")\nclaim(x == 1, "It is one.", "Run it again.")\n'
-        'claim(\n    x == 1  # one\n    and x < 2,\n    premise=x, id="a.two",\n)'
+        'claim("a.one", x=x)\nclaim(x == 1, "It is one.", "Run it again.")\n'
+        'claim("a.two", x=x)'
+    )
+
+
+DECIDING = """\
+# %%
+x, y = measure(), measure()
+
+# %%
+options = ["more", "less"]
+seen = options[x < y]
+calm = steady(x)
+compare("a.sky", seen, premise=calm)
+faster = x / y
+claim(faster > 1 and seen != "less", f"×{faster}", "Again.", premise=calm, id="a.sky")
+
+# %%
+both = x > 1
+print(both)
+claim(both, "Both.", "Again.", id="a.both")
+"""
+
+
+def test_what_decides_an_answer_is_hidden_with_it(home: Path) -> None:
+    """Conditions, options and premises that nothing else reads; what was measured is seen."""
+    folder = home / "lectures/01__asking"
+    folder.mkdir(parents=True)
+    node = building.page(write(folder, DECIDING, "lesson.py"))
+    assert [cell.source for cell in node.cells] == [
+        "x, y = measure(), measure()",
+        'compare("a.sky", x=x, y=y)\nfaster = x / y\nclaim("a.sky", faster=faster, x=x, y=y)',
+        'both = x > 1\nprint(both)\nclaim("a.both", both=both)',
+    ]
+    words = carried(node)
+    assert words["compare"]["a.sky"].splitlines() == [
+        "options = ['more', 'less']",
+        "seen = options[x < y]",
+        "calm = steady(x)",
+        "compare('a.sky', seen, premise=calm)",
+    ]
+
+
+def test_a_cell_of_answers_alone_is_collapsed(home: Path) -> None:
+    folder = home / "lectures/01__asking"
+    folder.mkdir(parents=True)
+    code = '# %%\nx = 1\n\n# %%\nhigh = x > 1\nclaim(high, "High.", "Again.", id="a.b")\n'
+    first, second = building.page(write(folder, code, "lesson.py")).cells
+    assert first.metadata == {}
+    assert (second.source, second.metadata) == (
+        'claim("a.b", x=x)',
+        {"jupyter": {"source_hidden": True}},
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
 from . import cards, words
@@ -12,15 +10,16 @@ from .premises import Premise
 from .workspace import checked_name
 
 
+@words.answering
 def claim(
-    holds: bool, sentence: str = "", todo: str = "", *, premise: Premise | None = None, id: str = ""
+    holds: bool, sentence: str, todo: str, *, premise: Premise | None = None, id: str = ""
 ) -> None:
     """Show a statement, and whether it is true on this machine.
 
         claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.",
               id="batcher.gain")
 
-    Without a sentence, the texts are those that the notebook carries under this id (words.py).
+    A built notebook has `claim("batcher.gain", gain=gain)` in its place (words.py).
 
     Args:
         holds: the condition.
@@ -31,14 +30,10 @@ def claim(
             letters, digits, dots and underscores.
 
     Raises:
-        WorkbookError: the id has other characters; the notebook has no text for it; a variable that
-            the text shows is missing; or `WORKBOOK_UNATTENDED` is set, and the condition or the
-            premise is false.
+        WorkbookError: the id has other characters; or `WORKBOOK_UNATTENDED` is set, and the
+            condition or the premise is false.
     """
     about = {"claim": checked_name(id)} if id else {}
-    if not sentence:
-        caller = sys._getframe(1)
-        sentence, todo = words.texts_of_claim(id, {**caller.f_globals, **caller.f_locals})
     if premise is not None and not premise:
         cards.show(not_shown("Claim", premise))
     elif holds:

@@ -12,7 +12,7 @@ from . import answers, cards
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
-from .words import find, remember
+from .words import answering, find, remember
 from .workspace import checked_name
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def remembered_curve(key: str) -> tuple[list[float], list[float]] | None:
     return value["x"], value["y"]
 
 
+@answering
 def compare_curve(
     key: str,
     x: Sequence[SupportsFloat],

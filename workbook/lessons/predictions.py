@@ -13,7 +13,7 @@ from . import answers, cards
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
-from .words import find, remember
+from .words import answering, find, remember
 from .workspace import checked_name
 
 Options = Mapping[str, str | None] | Sequence[str]
@@ -62,6 +62,7 @@ def remembered(key: str) -> str | float | None:
     return value if isinstance(value, str | float) else None
 
 
+@answering
 def compare(
     key: str, measured: str | float, *, premise: Premise, unit: str = "", published: str = ""
 ) -> None:

@@ -1,13 +1,9 @@
-"""The texts of predictions and claims, which the built notebook carries.
+"""What the short calls of a built notebook stand for: it carries this in its metadata, encoded.
 
-A source has the whole question, and an explanation for each wrong option:
-
-    predict("batcher.delay", "What does a delay do to a lone request?",
-            {"nothing": "The batcher cannot know that no other comes.", "it waits": None})
-
-This code would tell the right answer before the reader has thought. So the built notebook has
-`predict("batcher.delay")` in its place, and the texts of the whole notebook in its metadata,
-encoded (workbook/notebooks/hide_words.py).
+A source has the whole question, with an explanation for each wrong option, and the conditions of
+comparisons and claims. This code would tell the right answer before the reader has thought. So the
+built notebook has `predict("batcher.delay")` and `claim("batcher.delay", late=late)` in its place
+(workbook/notebooks/hide_words.py).
 
 A program that runs a notebook sends only its code to the kernel. So the texts are read from the
 notebook's file, as it was saved. The kernel does not know for certain which file that is, so these
@@ -26,9 +22,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +39,8 @@ from ..notebooks.hide_words import Words, carried
 _FORMS = {
     "predict": 'predict("{}", "How many?", unit="ms")',
     "predict_curve": 'predict_curve("{}", "How does it grow?", x=[1, 2, 4], y_range=(0, 90))',
+    "compare": 'compare("{}", 20.5, unit="ms", premise=Premise(True, ""))',
+    "compare_curve": 'compare_curve("{}", [1, 2, 4], [5, 6, 9], premise=Premise(True, ""))',
     "claim": 'claim(a < b, "What is true if a < b.", "What to try if not.", id="{}")',
 }
 
@@ -71,21 +71,27 @@ def find(function: str, key: str) -> dict[str, Any]:
     return found
 
 
-def texts_of_claim(id: str, variables: Mapping[str, Any]) -> tuple[str, str]:
-    """The sentence of a claim, and what to try if it does not hold.
+def answering(function: Callable[..., None]) -> Callable[..., None]:
+    """Let a function that compares or claims be called as in a built notebook.
 
-        texts_of_claim("batcher.gain", globals())[0]
-
-    Args:
-        id: the claim's name.
-        variables: the notebook's variables. A sentence may show a measured number, as f-strings do.
+    Decorated with it, `claim("batcher.delay", late=late)` evaluates the source's call, with the
+    variables of the notebook and the values in the call. A call with more than the name is executed
+    as it is.
 
     Raises:
-        WorkbookError: the notebook has no such claim, or a variable that the sentence shows is
-            missing or has become something else.
+        WorkbookError: the notebook has no such call, or a variable that it reads is missing or has
+            become something else.
     """
-    sentence, todo = (_evaluated(id, text, variables) for text in _text("claim", id))
-    return sentence, todo
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> None:
+        if len(args) == 1 and isinstance(args[0], str):
+            variables = {**sys._getframe(1).f_globals, **named}
+            _evaluate(function, args[0], variables)
+        else:
+            function(*args, **named)
+
+    return call
 
 
 def remember(function: str, key: str, **arguments: Any) -> None:
@@ -100,14 +106,14 @@ def remember(function: str, key: str, **arguments: Any) -> None:
 
 
 def _text(function: str, key: str) -> Any:
-    """The notebook's text for a call: a question's arguments, or the code of a claim's texts."""
+    """What a short call stands for: a question's arguments, or the code of an answering call."""
     files = [] if key in _read.get(function, {}) else _files()
     for file in files:
         for each, texts in _carried(file).items():
             _read[each] = {**texts, **_read.get(each, {})}
     if key in _read.get(function, {}):
         return _read[function][key]
-    where = f'claim(…, id="{key}")' if function == "claim" else f'{function}("{key}")'
+    where = f'{function}("{key}")'
     own = f"In a cell of your own, write the text yourself: {_FORMS[function].format(key)}."
     if _read:
         names = ", ".join(sorted(_read.get(function, {}))) or "none"
@@ -152,24 +158,29 @@ def _carried(file: Path) -> Words:
         return {}
 
 
-def _evaluated(id: str, code: str, variables: Mapping[str, Any]) -> str:
-    """A text of a claim, with the values that it shows."""
-    own = f"write your own text: {_FORMS['claim'].format(id)}."
+def _evaluate(function: Callable[..., None], key: str, variables: dict[str, Any]) -> None:
+    """Execute the call that a short one stands for."""
+    name = function.__name__
+    code = str(_text(name, key))
+    where = f'{name}("{key}")'
+    own = f"write your own: {_FORMS[name].format(key)}."
     try:
-        return str(eval(compile(code, "<claim>", "eval"), dict(variables)))
+        exec(compile(code, f"<{name}>", "exec"), {**variables, name: function})
+    except WorkbookError:
+        raise
     except NameError as error:
         raise WorkbookError(
-            f"The sentence of this claim shows `{error.name}`, which is not set.",
-            where=f'claim(…, id="{id}")',
+            f"This call reads `{error.name}`, which is not set.",
+            where=where,
             todo=f"Run the cells above that set `{error.name}`. If you renamed it or took it out, "
             f"set it again, or {own}",
         ) from None
     except Exception as error:  # a value that was replaced can raise any error
         named = {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}
-        shows = ", ".join(f"`{name}`" for name in sorted(named - {*dir(builtins)}))
+        reads = ", ".join(f"`{each}`" for each in sorted(named - {*dir(builtins), name}))
         raise WorkbookError(
-            f"The sentence of this claim cannot be made: {type(error).__name__}: {error}.",
-            where=f'claim(…, id="{id}")',
-            todo=f"It shows values of {shows}. Run the cells above that set them. If you changed "
-            f"what they are, change it back, or {own}",
+            f"This call cannot be evaluated: {type(error).__name__}: {error}.",
+            where=where,
+            todo=f"It reads {reads}. Run the cells above that set them. If you changed what they "
+            f"are, change it back, or {own}",
         ) from None

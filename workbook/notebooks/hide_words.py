@@ -1,24 +1,35 @@
-"""Hide the texts of predictions and claims in a built notebook, which carries them encoded.
+"""Hide in a built notebook what would tell the answers; the notebook carries it encoded.
 
-The source has a question with its options, and an explanation for each wrong one. In the notebook
-this code would give the right answer away, and so would the sentence of a claim. So the notebook
-has `predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`. The texts are in the
-notebook's metadata, as JSON in base64 that nobody reads by accident:
+The source has a question with its options, and an explanation for each wrong one; and below the
+experiment, what was measured and what is claimed of it:
 
-    {"metadata": {"workbook": {"title": …, "words": "eyJwcmVkaWN0Ijog…"}}, "cells": …}
+    predict("batcher.delay", "What does a delay do?", {"it helps": "…", "it costs": None})
+    compare("batcher.delay", "it costs" if late > early else "it helps", premise=calm)
+    claim(late > early, f"{early:.0f}, then {late:.0f} ms.", "Run it again.", id="batcher.delay")
 
-`predict` and `claim` find them there (workbook/lessons/words.py), so that a notebook which a reader
-keeps runs with its own texts on every later version of the course.
+This code would give the right answer away before the reader has answered. So the notebook has calls
+with the name alone, and the measured values:
+
+    predict("batcher.delay")
+    compare("batcher.delay", late=late, early=early)
+    claim("batcher.delay", late=late, early=early)
+
+What the calls stand for is in the notebook's metadata, as JSON in base64 that nobody reads by
+accident: {"metadata": {"workbook": {"title": …, "words": "eyJwcmVkaWN0Ijog…"}}, "cells": …}. The
+functions find it there (workbook/lessons/words.py), so that a notebook which a reader keeps runs
+with its own texts on every later version of the course. A cell that holds nothing but comparisons
+and claims is collapsed.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
+import builtins
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..common.errors import WorkbookError
@@ -26,28 +37,35 @@ from .source import Cell, Source
 
 #: The functions that ask, and the names of their positional arguments after the key.
 ASKING = {"predict": ("question", "options"), "predict_curve": ("question", "x", "y_range")}
+#: The functions that answer, and how many of their first arguments show measured values.
+ANSWERING = {"compare": 2, "compare_curve": 3, "claim": 2}
 _WIDTH = 100
 
-#: Function → key → a question's arguments, or the code of a claim's two texts.
+#: Function → key → a question's arguments, or the code of an answering call.
 Words = dict[str, dict[str, Any]]
 
 
 def hide_texts(source: Source) -> Source:
-    """The same source with only the key of each question and the condition of each claim.
+    """The same source with short calls in place of questions, comparisons and claims.
 
         node = notebook(hide_texts(read(path)))
 
-    The header has the texts, encoded, as `words`. A claim keeps its texts if it has no id, or if
-    its texts are not written in the call.
+    The header has what they stand for, encoded, as `words`. A claim stays as it is if it has no id.
 
     Raises:
         WorkbookError: a question is not written out.
     """
     words: Words = {}
-    cells = [
-        dataclasses.replace(cell, source=_short(source, cell, words)) if _speaks(cell) else cell
-        for cell in source.cells
-    ]
+    values: set[str] = set()  # what the cells up to here have assigned
+    cells: list[Cell] = []
+    for cell in source.cells:
+        shown = cell
+        if cell.type == "code" and not cell.source.startswith("%%"):
+            tree = ast.parse(_python(cell))
+            values |= {name for each in tree.body for name in _assigned(each)}
+            elsewhere = {name for each in source.cells if each is not cell for name in _reads(each)}
+            shown = _short(source, cell, tree, elsewhere, values, words)
+        cells.append(shown)
     header = {**source.header, "words": encode(words)} if words else source.header
     return dataclasses.replace(source, header=header, cells=tuple(cells))
 
@@ -79,34 +97,150 @@ def _python(cell: Cell) -> str:
     return re.sub(r"(?m)^[%!].*$", "pass", cell.source)
 
 
-def _speaks(cell: Cell) -> bool:
-    if cell.type != "code" or cell.source.startswith("%%"):
-        return False
-    return bool(re.search(rf"(?m)^({'|'.join((*ASKING, 'claim'))})\(", cell.source))
+def _assigned(statement: ast.stmt) -> set[str]:
+    """The names of the values that a statement assigns, outside of functions."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+        return set()
+    nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
 
 
-def _short(source: Source, cell: Cell, words: Words) -> str:
-    """A cell's code without the texts, which are added to `words`."""
-    lines, python = cell.source.splitlines(), _python(cell)
-    for statement in reversed(ast.parse(python).body):
+def _short(
+    source: Source,
+    cell: Cell,
+    tree: ast.Module,
+    elsewhere: set[str],
+    values: set[str],
+    words: Words,
+) -> Cell:
+    """A cell with short calls; what they stand for is added to `words`.
+
+    Args:
+        elsewhere: the names that other cells read.
+        values: the names of values that the notebook has assigned up to here.
+    """
+    lines, decisions = cell.source.splitlines(), _decisions(tree, elsewhere)
+    answers = 0
+    for statement in reversed(tree.body):
         call = getattr(statement, "value", None)
-        if not isinstance(statement, ast.Expr) or not isinstance(call, ast.Call):
+        name = getattr(getattr(call, "func", None), "id", "")
+        new: list[str] = []
+        if statement in decisions:
+            pass
+        elif not isinstance(statement, ast.Expr) or not isinstance(call, ast.Call):
             continue
-        name = getattr(call.func, "id", "")
-        if name in ASKING and len(call.args) + len(call.keywords) > 1:
-            key, arguments = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
+        elif name in ASKING and len(call.args) + len(call.keywords) > 1:
+            where = f"{source.path}, line {cell.line + call.lineno}"
+            key, arguments = _question(name, call, where)
             words.setdefault(name, {})[key] = arguments
-            short = f'{name}("{key}")'
-        elif name == "claim" and _has_words(call):
-            id = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "id")
-            # In brackets, since a text may be written on several lines.
-            texts = [f"({ast.get_source_segment(python, text)})" for text in call.args[1:]]
-            words.setdefault(name, {})[id] = texts
-            short = _claim(call, python)
+            new = [f'{name}("{key}")']
+        elif name in ANSWERING and (key := _key(name, call)):
+            code, read = _with_decisions(call, call.args[: ANSWERING[name]], decisions)
+            words.setdefault(name, {})[key] = code
+            new = [_call(name, key, [each for each in read if each in values])]
+            answers += 1
         else:
             continue
-        lines[statement.lineno - 1 : statement.end_lineno] = [short]
-    return "\n".join(lines)
+        lines[statement.lineno - 1 : statement.end_lineno] = new
+    collapsed = bool(answers) and answers + len(decisions) == len(tree.body)
+    text = "\n".join(lines).strip("\n")
+    return dataclasses.replace(cell, source=text, collapsed=collapsed)
+
+
+def _reads(cell: Cell) -> set[str]:
+    """The names that a code cell reads, also in its magics: `%%writefile {models}/a.py`."""
+    if cell.type != "code":
+        return set()
+    magics = " ".join(re.findall(r"(?m)^\s*[%!].*$", cell.source))
+    code = [] if cell.source.startswith("%%") else _names([ast.parse(_python(cell))])
+    return {*code, *re.findall(r"\w+", magics)}
+
+
+def _decisions(tree: ast.Module, elsewhere: set[str]) -> list[ast.stmt]:
+    """The assignments of a cell that decide what was right, and that nothing else reads.
+
+    These are conditions, an option's text, and what is read by a premise alone.
+    """
+    answering = [each for each in tree.body if _answers(each)]
+    premises = [
+        word.value for each in answering for word in each.value.keywords  # type: ignore[attr-defined]
+        if word.arg == "premise"
+    ]  # fmt: skip
+    found: list[ast.stmt] = []
+    for statement in reversed(tree.body):
+        if not isinstance(statement, ast.Assign):
+            continue
+        names = _assigned(statement)
+        rest = [each for each in tree.body if each not in (statement, *answering, *found)]
+        if names & {*_names(rest), *elsewhere}:
+            continue
+        hidden = [each.value if isinstance(each, ast.Assign) else each for each in found]
+        calls = [each.value for each in answering]  # type: ignore[attr-defined]
+        plain = [part for call in calls for part in (*call.args, *(
+            word.value for word in call.keywords if word.arg != "premise"))]  # fmt: skip
+        decides = any(
+            isinstance(node, ast.Compare | ast.BoolOp | ast.IfExp) for node in ast.walk(statement)
+        ) or _is_constant(statement.value)
+        of_premise = names & {*_names(premises)} and not names & {*_names([*plain, *hidden])}
+        if names & {*_names([*calls, *hidden])} and (decides or of_premise):
+            found.append(statement)
+    return found[::-1]
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Whether an expression is written out, such as a list of options."""
+    return not any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(value))
+
+
+def _answers(statement: ast.stmt) -> bool:
+    """Whether a statement is a comparison, or a claim with an id."""
+    call = getattr(statement, "value", None)
+    if not isinstance(statement, ast.Expr) or not isinstance(call, ast.Call):
+        return False
+    name = getattr(call.func, "id", "")
+    return name in ANSWERING and bool(_key(name, call))
+
+
+def _with_decisions(
+    call: ast.Call, measured: list[ast.expr], decisions: list[ast.stmt]
+) -> tuple[str, list[str]]:
+    """The code of a call after the assignments that it needs; and the names of measured values."""
+    code: list[str] = [ast.unparse(call)]
+    needed, read = {*_names([call])}, _names(measured)
+    for statement in reversed(decisions):
+        if needed & _assigned(statement):
+            code.insert(0, ast.unparse(statement))
+            own = _names([statement.value])  # type: ignore[attr-defined]
+            needed |= {*own}
+            if {*read} & _assigned(statement):
+                place = min(read.index(name) for name in _assigned(statement) if name in read)
+                read[place:place] = own
+    decided = {name for statement in decisions for name in _assigned(statement)}
+    return "\n".join(code), [name for name in dict.fromkeys(read) if name not in decided]
+
+
+def _key(name: str, call: ast.Call) -> str:
+    """The name of a comparison or a claim; "" for a claim without an id."""
+    if name != "claim":
+        return str(ast.literal_eval(call.args[0]))
+    ids = [ast.literal_eval(word.value) for word in call.keywords if word.arg == "id"]
+    return str(ids[0]) if ids else ""
+
+
+def _names(values: Sequence[ast.AST]) -> list[str]:
+    """The names that code reads, each once, in their order."""
+    nodes = (node for value in values for node in ast.walk(value) if isinstance(node, ast.Name))
+    read = [node.id for node in nodes if isinstance(node.ctx, ast.Load)]
+    return [name for name in dict.fromkeys(read) if name not in dir(builtins)]
+
+
+def _call(name: str, key: str, shown: list[str]) -> str:
+    """A short call, on several lines if it is long."""
+    parts = [f'"{key}"', *(f"{value}={value}" for value in shown)]
+    line = f"{name}({', '.join(parts)})"
+    return (
+        line if len(line) <= _WIDTH else "\n".join([f"{name}(", *(f"    {p}," for p in parts), ")"])
+    )
 
 
 def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any]]:
@@ -121,24 +255,3 @@ def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any
             todo="Write out its texts and numbers: the notebook carries them.",
         ) from None
     return str(key), dict(zip(ASKING[name], given, strict=False)) | named
-
-
-def _has_words(call: ast.Call) -> bool:
-    """Whether a claim can be looked up: it has an id, and its two texts are written in the call."""
-    named = any(word.arg == "id" for word in call.keywords)
-    texts = call.args[1:]
-    return named and len(texts) == 2 and all(_is_text(text) for text in texts)
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.JoinedStr | ast.Constant)
-
-
-def _claim(call: ast.Call, python: str) -> str:
-    """A claim without its two texts."""
-    words = [f"{word.arg}={ast.get_source_segment(python, word.value)}" for word in call.keywords]
-    parts = [ast.get_source_segment(python, call.args[0]) or "", *words]
-    line = f"claim({', '.join(parts)})"
-    if "\n" not in line and len(line) <= _WIDTH:
-        return line
-    return "\n".join(["claim(", f"    {parts[0]},", f"    {', '.join(words)},", ")"])

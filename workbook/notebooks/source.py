@@ -76,6 +76,7 @@ class Cell:
         points: the most points for it; 0 if it is not graded.
         tags: Jupyter's own cell tags.
         line: where it starts in the source file; 0 where that is not known.
+        collapsed: whether JupyterLab shows a bar in place of its code.
     """
 
     type: str
@@ -85,6 +86,7 @@ class Cell:
     points: float = 0
     tags: tuple[str, ...] = ()
     line: int = 0
+    collapsed: bool = False
 
 
 @dataclass(frozen=True)
@@ -464,6 +466,8 @@ def _calls_itself(path: Path, cell: Cell) -> None:
 
 def _metadata(cell: Cell) -> dict[str, Any]:
     metadata: dict[str, Any] = {"tags": list(cell.tags)} if cell.tags else {}
+    if cell.collapsed:
+        metadata["jupyter"] = {"source_hidden": True}
     if cell.kind:
         metadata["nbgrader"] = {
             "grade": cell.kind in ("check", "written"),
