@@ -1,6 +1,6 @@
 # ---
 # title: In-process, and other ways in
-# minutes: 17
+# minutes: 15
 # ---
 
 # %% [markdown]

@@ -41,8 +41,6 @@ TOGETHER = 4
 def repository(models: Path) -> None:
     """Copy the models beside the notebook, and add others that they call, and weights."""
     place(models, *HERE.glob("[a-z]*"), paths.root() / "model_repository/countdown")
-    for name in ("checked", "tally"):  # they get their model.py from the notebook
-        (models / name / "1").mkdir(exist_ok=True)
     for name in ("first", "second"):
         sleeper.add(models, name, "", ms=SLEEP_MS)
     shutil.copy(zoo.checkpoint("focus_cnn"), models / "focus_python/1/weights.pth")

@@ -116,7 +116,6 @@ _AROUND_S = 0.5
 def repository(models: Path) -> None:
     """Copy the models that answer (`square`, and `grade_1` with its environment), and `grade_2`."""
     place(models, paths.root() / "model_repository/square", HERE / "grade_1", HERE / "grade_2")
-    (models / "grade_2/1").mkdir(exist_ok=True)  # the notebook writes its model.py
     env = models / "grade_1/env"
     create(env)
     install(env, wheel(models, "1.0"))

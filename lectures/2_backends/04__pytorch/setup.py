@@ -26,9 +26,7 @@ def models() -> Path:
     """Make a fresh repository with the models beside the notebook; each has an empty version 1."""
     home = folder("pytorch")
     place(home, *(model for model in HERE.glob("[a-z]*") if model.name != "scaled"))
-    (home / "focus_pytorch").mkdir()
-    for model in home.iterdir():
-        (model / "1").mkdir(exist_ok=True)
+    (home / "focus_pytorch/1").mkdir(parents=True)
     return home
 
 
@@ -98,7 +96,6 @@ def scaled(models: Path) -> None:
     if home.exists():
         return
     place(models, HERE / "scaled")
-    (home / "1").mkdir(exist_ok=True)
     torch.jit.script(Scaled().eval()).save(home / "1/model.pt")
 
 

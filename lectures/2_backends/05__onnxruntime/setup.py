@@ -184,7 +184,6 @@ def frozen(models: Path) -> None:
     if home.exists():
         return
     place(models, HERE / "frozen")
-    (home / "1").mkdir(exist_ok=True)
     older_export(
         formats.network(), (torch.zeros(1, 3, 64, 64),), home / "1/model.onnx",
         input_names=["image"], output_names=["logits"], dynamo=False,

@@ -43,8 +43,6 @@ def models() -> Path:
     page's folders (`page`), and the configs of two models that call others.
     """
     home = copy_shared(folder("ensembles"))
-    for name in ("language_bls", "language_bls_4", "ensemble_model"):
-        version(home, name)
     place(home, HERE / "language_bls", HERE / "language_bls_4")
     export(home)
     page(home)
