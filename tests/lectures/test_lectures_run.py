@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -53,7 +59,8 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
 
     First run: every cell runs, every claim holds, and the shared server serves what it served
-    before. Cells that take less than `SHORT_SECONDS` run twice in a row.
+    before. Cells that take less than `SHORT_SECONDS` run twice in a row. Then the cells with the
+    tag `triton` run on the same server, in a Python that lacks the course (portable_cells.py).
 
     Second run, unless the first took more than `SECOND_RUN_SECONDS`, in the same kernel, so with
     all that the first one left behind: every code cell runs, with another number where `CHANGES`
@@ -96,7 +103,9 @@ def play(path: Path, shared: dict[str, str]) -> None:
         WorkbookError: a cell failed.
     """
     with executing.session(path, shared) as lecture:
-        if first_run(path, lecture) < SECOND_RUN_SECONDS:
+        seconds = first_run(path, lecture)
+        run_portable_cells(path, lecture)
+        if seconds < SECOND_RUN_SECONDS:
             second_run(path, lecture)
 
 
@@ -120,6 +129,44 @@ def first_run(path: Path, lecture: executing.Session) -> float:
     missing = set(proofs(path)) - shown(lecture.node)
     assert not missing, f"claims and tasks that did not run: {sorted(missing)}"
     return total
+
+
+#: Code that prints the addresses of a kernel's server.
+_ADDRESSES = """
+import json, os
+print(json.dumps({k: v for k, v in os.environ.items() if k == "PATH" or k[:7] == "TRITON_"}))
+"""
+
+
+def run_portable_cells(path: Path, lecture: executing.Session) -> None:
+    """Run the cells with the tag `triton`, in their order, in a Python that lacks the course.
+
+    Raises:
+        WorkbookError: a cell failed.
+    """
+    cells = [c.source for c in lecture.node.cells if "triton" in c.metadata.get("tags", ())]
+    last = max(i for i, cell in enumerate(lecture.node.cells) if cell.cell_type == "code")
+    addresses = json.loads(lecture.cell(last, _ADDRESSES).outputs[0].text)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cells.json")
+        file.write_text(json.dumps(cells), "utf-8")
+        script = Path(__file__).with_name("portable_cells.py")
+        packages = sysconfig.get_path("purelib")
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(script), packages, str(file)],
+            cwd=path.parent,
+            env={**os.environ, **addresses, "IPYTHONDIR": folder},
+            capture_output=True,
+            text=True,
+            timeout=executing.TIMEOUT,
+            check=False,
+        )
+    if done.returncode:
+        raise WorkbookError(
+            f"A cell of {path.parent.name} does not run without the course.",
+            where=str(path),
+            todo=f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}",
+        )
 
 
 def second_run(path: Path, lecture: executing.Session) -> None:

@@ -49,11 +49,12 @@ from .premises import (
     answered_before,
     arrived_together,
     attempt,
+    reached_rate,
     sent_as_planned,
     steady,
 )
 from .task_card import task
-from .workspace import folder, laboratory, write
+from .workspace import course_server, folder, laboratory, write
 
 __all__ = [
     "UNATTENDED",
@@ -65,11 +66,13 @@ __all__ = [
     "claim",
     "compare",
     "compare_curve",
+    "course_server",
     "folder",
     "laboratory",
     "place",
     "predict",
     "predict_curve",
+    "reached_rate",
     "remembered",
     "remembered_curve",
     "sent_as_planned",

@@ -93,19 +93,33 @@ def arrived_together(places: pd.DataFrame) -> Premise:
     return Premise(late < 0, f"the last request arrived {late:.0f} ms after the first was answered")
 
 
-def sent_as_planned(answers: pd.DataFrame, every_ms: float) -> Premise:
+def sent_as_planned(table: pd.DataFrame, every_ms: float) -> Premise:
     """Premise: the mean time between two requests is within 20 % of the planned time.
 
     Args:
-        answers: a table of `measure.send`, one row per request.
+        table: of `measure.send`, or of `measure.executions`: then the times at which requests
+            arrived at the server count.
         every_ms: the planned time between two requests, in milliseconds.
     """
-    sent = answers["sent_ms"]
+    sent = table["sent_ms" if "sent_ms" in table else "queued_ms"]
     mean = (sent.max() - sent.min()) / (len(sent) - 1)
     return Premise(
         abs(mean - every_ms) <= 0.2 * every_ms,
         f"a request was sent every {mean:.1f} ms, and not every {every_ms:g} ms",
     )
+
+
+def reached_rate(rates: Iterable[float], reached: Iterable[float]) -> Premise:
+    """Premise: requests were sent at the planned rates, within 20 %.
+
+    Args:
+        rates: the planned requests per second of each run.
+        reached: the requests per second that were sent.
+    """
+    for rate, other in zip(rates, reached, strict=True):
+        if abs(other - rate) > 0.2 * rate:
+            return Premise(False, f"{other:.0f} requests per second were sent, and not {rate:g}")
+    return Premise(True, "")
 
 
 def answered_before(answers: pd.DataFrame, earlier: Iterable[str], later: str) -> Premise:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,17 @@ from .premises import Premise, arrived_together, attempt
 
 Array = npt.NDArray[Any]
 
+#: The columns of `measure.send`.
+ANSWERS = ["id", "sent_ms", "answered_ms", "ms", "error", "outputs"]
+
 
 @dataclass(frozen=True)
 class Run:
     """What the server did with a plan.
 
     Attributes:
-        answers: of `measure.send`, one row per request, with `error` if it was refused.
+        answers: of `measure.send`, one row per request, with `error` if it was refused. Without
+            rows, if a function sent the requests.
         places: of `measure.executions`, one row per request that was computed.
         counts: what the statistics endpoint counted meanwhile, of `measure.difference`.
         spans: of `measure.traces`, for `measure.plot_timeline`.
@@ -54,20 +58,30 @@ class Run:
         return float(self.counts[name].item())
 
 
-def record(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
-    """Send a plan to a server that was started by `laboratory`, and record what it does.
+def record(
+    server: Server, model: str, requests: Iterable[measure.Request] | Callable[[], object]
+) -> Run:
+    """Send requests to a server that was started by `laboratory`, and record what it does.
 
     Example:
-        run = record(lab, "eager", measure.every(5, 40))
+        run = record(lab, "eager", measure.every(5, 40))        # a plan
         run.count("executions"), run.sizes
+        run = record(lab, "eager", lambda: steady("eager", 200))    # a function of the notebook
+
+    Args:
+        requests: a plan, or a function that sends requests and returns when they are answered.
 
     Raises:
         WorkbookError: the plan is empty, or the server has no trace file.
         ServerError: no server, or no such model.
     """
     before = measure.statistics(server, model)
+    answers = pd.DataFrame(columns=ANSWERS)
     with measure.recording(server) as seen:
-        answers = measure.send(server, model, plan)
+        if callable(requests):
+            requests()
+        else:
+            answers = measure.send(server, model, requests)
     counts = measure.difference(before, measure.statistics(server, model))
     return Run(answers, measure.executions(seen.spans), counts, seen.spans)
 

@@ -33,7 +33,7 @@ from ..common.errors import WorkbookError
 from ..common.unattended import unattended
 from ..server import Server
 from . import runs, simulator, slots
-from .premises import Premise
+from .premises import Premise, attempt
 
 #: A function of the sliders' values; it returns the config's dynamic_batching (JSON) and the plan.
 Setting = Callable[..., tuple[Mapping[str, Any], list[measure.Request]]]
@@ -153,12 +153,18 @@ class Bench:
     def serve(self, **values: Any) -> Served:
         """Load the model with these settings, send the plan, and compare it with the simulation.
 
+        If requests or executions are late, it is done again, three times in all at most.
+
         Args:
             values: the sliders' values; by default the first value of each.
 
         Raises:
             LoadError: the server refuses the settings.
         """
+        return attempt(lambda: self._serve(values), lambda served: served.premise)
+
+    def _serve(self, values: dict[str, Any]) -> Served:
+        """One try of `serve`."""
         values = {name: options[0] for name, options in self.sliders.items()} | values
         batching, plan = self.setting(**values)
         self.server.load(self.model, config={**self.config, "dynamic_batching": dict(batching)})

@@ -9,11 +9,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .. import zoo
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..server import Triton, all_models
+from ..measure import perf_install
+from ..server import Server, Triton, all_models
 
 #: The servers that this kernel started with `laboratory`, by folder and options.
 _running: dict[str, Triton] = {}
@@ -68,7 +70,7 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
 
     The shared server is not changed. The requests of this server can be traced. The server ends
     when the kernel ends. A cell can be run again: a server that this kernel started with the same
-    arguments is stopped first.
+    arguments is stopped first. Its addresses become environment variables (`set_addresses`).
 
     Args:
         models: a model repository, e.g. what `folder` returned.
@@ -94,7 +96,47 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
             server.stop()
             raise error
     _running[key] = server
+    set_addresses(server)
     return server
+
+
+def course_server(*models: str) -> Server:
+    """The server that `make lab` has started, with these models loaded.
+
+        server = course_server("square")
+
+    Its addresses become environment variables (`set_addresses`).
+
+    Raises:
+        ServerError: there is no server, or several models did not load.
+        LoadError: one model did not load.
+    """
+    server = all_models.ensure(*models)
+    set_addresses(server)
+    return server
+
+
+def set_addresses(server: Server) -> None:
+    """Set the environment variables from which cells and programs read a server's addresses.
+
+    At work they are set once in a terminal: `export TRITON_HTTP=localhost:8000`.
+
+    | variable | example | for |
+    |---|---|---|
+    | `TRITON_HTTP` | `localhost:8000` | `curl $TRITON_HTTP/v2`, `tritonclient.http` |
+    | `TRITON_GRPC` | `localhost:8001` | `tritonclient.grpc`, `perf_analyzer -i grpc -u` |
+    | `TRITON_METRICS` | `localhost:8002` | `curl $TRITON_METRICS/metrics` |
+    | `TRITON_MODELS` | `/srv/models` | the model repository |
+
+    `PATH` gets the folder of the command `perf_analyzer`, if it is installed.
+    """
+    os.environ["TRITON_HTTP"] = urlsplit(server.url).netloc
+    os.environ["TRITON_GRPC"] = server.grpc_url
+    os.environ["TRITON_METRICS"] = urlsplit(server.metrics_url).netloc
+    os.environ["TRITON_MODELS"] = str(server.repository)
+    commands = str(perf_install.commands())
+    if commands not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = f"{commands}{os.pathsep}{os.environ['PATH']}"
 
 
 def checked_name(text: str) -> str:

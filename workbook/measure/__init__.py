@@ -19,6 +19,7 @@ A plot is the last expression of a notebook's cell, and shows itself.
 | to | use |
 |---|---|
 | put load on a model | `perf` (perf_analyzer), or a plan: `Request`, `every`, `send` |
+| read perf_analyzer's reports | `read_reports` |
 | read what the server counted | `statistics`, `difference`, `batch_sizes`, `metrics` |
 | see each request | `recording`, `traces`, `executions` |
 | see processes and bytes | `processes`, `Tap` |
@@ -28,6 +29,7 @@ A plot is the last expression of a notebook's cell, and shows itself.
 from .bar_plot import plot_bars
 from .live_view import watch
 from .perf_analyzer import perf
+from .perf_output import read_reports
 from .plots import plot_batches, plot_load
 from .process_table import processes
 from .prometheus import metrics
@@ -52,6 +54,7 @@ __all__ = [
     "plot_load",
     "plot_timeline",
     "processes",
+    "read_reports",
     "recording",
     "send",
     "statistics",

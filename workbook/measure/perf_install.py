@@ -40,6 +40,7 @@ def install() -> Path:
     if not (home / "perf_analyzer").is_file():
         _fetch(home)
     _link_libraries(home)
+    _write_command(home)
     return home
 
 
@@ -51,6 +52,29 @@ def command() -> tuple[Path, dict[str, str]]:
         [str(home), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     )
     return home / "perf_analyzer", env
+
+
+def commands() -> Path:
+    """A folder for `PATH` with the command `perf_analyzer`, if `install` has been called.
+
+    The command is a shell script, since the binary does not find its libraries by itself.
+    """
+    return paths.state("tools") / "bin"
+
+
+def _write_command(home: Path) -> None:
+    """Write the script that starts the binary with its libraries."""
+    script = commands() / "perf_analyzer"
+    text = f"""#!/bin/sh
+LD_LIBRARY_PATH="{home}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" exec "{home}/perf_analyzer" "$@"
+"""
+    if script.is_file() and script.read_text("utf-8") == text:
+        return
+    script.parent.mkdir(exist_ok=True)
+    fresh = script.with_name(f".{script.name}.{os.getpid()}")
+    fresh.write_text(text, "utf-8")
+    fresh.chmod(0o755)
+    fresh.replace(script)
 
 
 def _fetch(home: Path) -> None:

@@ -7,7 +7,10 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from ..common.errors import WorkbookError
 
@@ -99,6 +102,33 @@ def rows(text: str) -> list[dict[str, Any]]:
                 row[name] = _number(given[column], column, number) / 1000
         found.append(row)
     return found
+
+
+def read_reports(*files: str | Path) -> pd.DataFrame:
+    """The reports that `perf_analyzer … -f FILE` wrote, as one table.
+
+        !perf_analyzer -m eager -i grpc -u $TRITON_GRPC --request-rate-range 33 -f eager.csv
+        measure.read_reports("eager.csv", "patient.csv")
+
+    Returns:
+        One row per level of load, with the columns of `measure.perf` up to `compute_output_ms`. The
+        index, `report`, has the files' names without `.csv`.
+
+    Raises:
+        WorkbookError: a file is missing, or is not such a report.
+    """
+    found = []
+    for file in map(Path, files):
+        try:
+            text = file.read_text("utf-8")
+        except OSError as error:
+            raise WorkbookError(
+                f"The report cannot be read: {error.strerror}.",
+                where=str(file),
+                todo="Run the cell with perf_analyzer. What does it print?",
+            ) from None
+        found += [{"report": file.stem, **row} for row in rows(text)]
+    return pd.DataFrame(found).set_index("report")
 
 
 def counts(printed: str) -> dict[str, int]:

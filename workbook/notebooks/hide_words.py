@@ -94,7 +94,7 @@ def carried(notebook: Mapping[str, Any]) -> Words:
 
 def _python(cell: Cell) -> str:
     """A cell's Python. Magics are replaced by a statement, so that line numbers stay the same."""
-    return re.sub(r"(?m)^[%!].*$", "pass", cell.source)
+    return re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", cell.source)
 
 
 def _assigned(statement: ast.stmt) -> set[str]:
@@ -159,7 +159,8 @@ def _reads(cell: Cell) -> set[str]:
 def _decisions(tree: ast.Module, elsewhere: set[str]) -> list[ast.stmt]:
     """The assignments of a cell that decide what was right, and that nothing else reads.
 
-    These are conditions, an option's text, and what is read by a premise alone.
+    These are conditions, an option's text, and what is read by a premise alone. If only such
+    assignments and answering calls are left but for assignments without calls, these count too.
     """
     answering = [each for each in tree.body if _answers(each)]
     premises = [
@@ -184,7 +185,17 @@ def _decisions(tree: ast.Module, elsewhere: set[str]) -> list[ast.stmt]:
         of_premise = names & {*_names(premises)} and not names & {*_names([*plain, *hidden])}
         if names & {*_names([*calls, *hidden])} and (decides or of_premise):
             found.append(statement)
+    rest = [each for each in tree.body if each not in (*answering, *found)]
+    if answering and all(_is_value(each) and not _assigned(each) & elsewhere for each in rest):
+        return [each for each in tree.body if each in found or each in rest]
     return found[::-1]
+
+
+def _is_value(statement: ast.stmt) -> bool:
+    """Whether a statement assigns, and calls nothing but Python's own functions."""
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    own = all(isinstance(call, ast.Name) and call.id in dir(builtins) for call in calls)
+    return isinstance(statement, ast.Assign) and own
 
 
 def _is_constant(value: ast.expr) -> bool:

@@ -13,30 +13,57 @@
 # ![Triton; marked is the dynamic batcher](architecture.svg)
 
 # %%
-import numpy as np
-
 import setup
-from workbook import measure, zoo
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, task
+from workbook import measure
+from workbook.lessons import folder, laboratory, place, show, slots
 from workbook.lessons.runs import record
-from workbook.lessons.shared import digits_model, sleeper
 
 models = folder("dynamic_batcher")
+place(models, "models/eager")
+lab = laboratory(models)  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## A model that takes 20 ms
 #
-# First a model that sleeps 20 ms per execution, with one row or with eight, so that a figure shows only what the batcher does. Three configs differ in what they say about batching.
+# This model sleeps 20 ms per execution, with one row or with eight. So a figure shows only what the batcher does.
 
 # %%
-sleeper.add(models, "none", "")
-sleeper.add(models, "eager", "dynamic_batching { }")
-patient = "dynamic_batching { max_queue_delay_microseconds: 100000 }"
-sleeper.add(models, "patient", patient)
-setup.crowded(models)
-show(models / "eager/config.pbtxt")
-lab = laboratory(models)
-print("as Triton completes it:", lab.config("eager")["dynamic_batching"])
+show("models/eager/config.pbtxt", "models/eager/1/model.py")
+
+# %% [markdown]
+# `steady` sends single rows at a steady pace, whether or not the earlier ones are answered. `counts` asks the server for its [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md): how many rows a model computed (*inferences*), in how many *executions*. `TRITON_GRPC` is the address of the server above, as `localhost:8001` would be at work.
+
+# %% tags=["triton"]
+import os
+import queue
+import time
+
+import numpy as np
+import tritonclient.grpc as grpc
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+row = grpc.InferInput("X", [1, 1], "FP32")
+row.set_data_from_numpy(np.ones((1, 1), np.float32))
+
+
+# %% tags=["triton"]
+def steady(model, per_second, seconds=0.6):
+    """Send rows at a steady pace; return how many per second were sent."""
+    count, answers, began = round(per_second * seconds), queue.Queue(), time.perf_counter()
+    for number in range(count):
+        time.sleep(max(0, began + number / per_second - time.perf_counter()))
+        client.async_infer(model, [row], lambda result, error: answers.put(error or result))
+    took = time.perf_counter() - began
+    for _ in range(count):
+        answers.get()
+    return (count - 1) / took
+
+
+def counts(model):
+    """The inferences and the executions of a model, since it was loaded."""
+    stats = client.get_inference_statistics(model, as_json=True)["model_stats"][0]
+    return np.array([int(stats.get(f"{name}_count", 0)) for name in ("inference", "execution")])
+
 
 # %% [markdown]
 # ## Load
@@ -44,7 +71,7 @@ print("as Triton completes it:", lab.config("eager")["dynamic_batching"])
 # With `dynamic_batching { }` alone, the batcher may join requests, up to `max_batch_size`. No delay is set.
 
 # %%
-from workbook.lessons import compare_curve, predict_curve, sent_as_planned, slots
+from workbook.lessons import compare_curve, predict_curve, reached_rate
 
 predict_curve(
     "batcher.load",
@@ -55,56 +82,71 @@ predict_curve(
     below="requests per second",
 )
 
-# %%
-rates = [25, 50, 100, 200, 400]
-
-
-def at_all_rates():
-    return [record(lab, "eager", measure.every(1000 / rate, 32)) for rate in rates]
-
-
-def all_on_time(runs):
-    return sent_as_planned(runs[0].answers, 40) & sent_as_planned(runs[-1].answers, 2.5)
-
-
-loads = attempt(at_all_rates, all_on_time)
-sizes = [run.count("batch_size") for run in loads]
-compare_curve("batcher.load", rates, sizes, premise=all_on_time(loads))
+# %% tags=["triton"]
+rates, reached, sizes = [25, 50, 100, 200, 400], [], []
+for rate in rates:
+    before = counts("eager")
+    reached.append(steady("eager", rate))
+    inferences, executions = counts("eager") - before
+    sizes.append(inferences / executions)
+    print(f"{reached[-1]:3.0f} per second: {inferences} inferences, {executions} executions")
 
 # %%
-print(measure.batch_sizes(loads[3].counts)[["batch_size", "executions"]].to_string(index=False))
-slots.draw(loads[3].places, most=8)
+compare_curve("batcher.load", rates, sizes, premise=reached_rate(rates, reached))
 
 # %% [markdown]
-# This is the run with 200 requests per second. Each execution takes what arrived during the one before; dashed slots stayed empty. Below 50 requests per second, each one finds an idle instance, and is computed alone.
-#
-# The proof of batching is in the [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md): fewer executions than requests. Here a request is one row, one inference.
+# Here is a part of such a run, request by request. The server's traces say when each one came, and with which others it was computed.
 
 # %%
-busy, none = loads[3], record(lab, "none", measure.every(5, 32))
+busy = record(lab, "eager", lambda: steady("eager", 200, seconds=0.16))
+slots.draw(busy.places, most=8)
+
+# %% [markdown]
+# Each execution takes what arrived during the one before; dashed slots stayed empty. Below 50 requests per second, each one finds an idle instance, and is computed alone. 400 per second are eight per 20 ms. The mean is lower, because a run's first execution has one row, and its last has the rest.
+#
+# The same load, without a batcher:
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/eager $TRITON_MODELS/none
+# sed -i '/dynamic_batching/d' $TRITON_MODELS/none/config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/none/load
+
+# %%
+from workbook.lessons import claim, compare, predict, sent_as_planned, task
+
+alone = record(lab, "none", lambda: steady("none", 200, seconds=0.16))
+each = alone.count("executions") == alone.count("inferences")
 fewer = busy.count("executions") < busy.count("inferences")
-each = none.count("executions") == none.count("inferences")
 claim(
     fewer and each,
     f"Batched: {busy.count('executions'):.0f} executions for {busy.count('inferences'):.0f} "
-    f"inferences; not batched: {none.count('executions'):.0f} for {none.count('inferences'):.0f}.",
+    f"inferences; not batched: {alone.count('executions'):.0f} for {alone.count('inferences'):.0f}.",
     "Look at the configs of eager and none: only eager has dynamic_batching.",
-    premise=all_on_time(loads),
+    premise=sent_as_planned(busy.places, 5),
     id="batcher.executions",
 )
-slots.draw(none.places)
+slots.draw(alone.places)
 
 # %% [markdown]
-# Without `dynamic_batching`, each request waits longer than the one before: the model is too slow for this load.
+# Without `dynamic_batching`, each request waits longer than the one before, because the model is too slow for this load. So the proof of batching is in the statistics: fewer executions than inferences.
 #
 # ## A delay
 #
-# `max_queue_delay_microseconds` lets the batcher hold requests back. Now the load is light: a request every 30 ms.
+# `max_queue_delay_microseconds` lets the batcher hold requests back.
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/eager $TRITON_MODELS/patient
+# cd $TRITON_MODELS/patient
+# delay='{ max_queue_delay_microseconds: 100000 }'
+# sed -i "s/^dynamic_batching.*/dynamic_batching $delay/" config.pbtxt
+# tail -1 config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/patient/load
 
 # %%
 predict(
     "batcher.delay",
-    "With a delay of up to 100 ms, what happens to the mean time of a request?",
+    "The load is light, 33 requests per second. With a delay of up to 100 ms, what happens to the "
+    "time of a request?",
     {
         "it falls: batches are efficient": "A batch saves time if requests would wait for the instance. "
         "Here each of them finds it idle.",
@@ -114,31 +156,33 @@ predict(
     },
 )
 
+# %% [markdown]
+# *perf_analyzer* is Triton's tool for load. It sends at the rate of `--request-rate-range`. It measures in windows of `-p` milliseconds, `-r` at most, until three of them agree within `-s` percent. `-f` names its report.
+
+# %% language="bash" tags=["triton"]
+# for model in eager patient; do
+#   echo "== $model"
+#   perf_analyzer -m $model -i grpc -u $TRITON_GRPC --request-rate-range 33 \
+#     -p 1000 -s 25 -r 10 -f $TRITON_MODELS/$model.csv | grep -E 'latency:|ion count'
+# done
 
 # %%
-def both():
-    return [record(lab, name, measure.every(30, 32)) for name in ("eager", "patient")]
-
-
-def light(runs):
-    return sent_as_planned(runs[0].answers, 30) & sent_as_planned(runs[1].answers, 30)
-
-
-calm = attempt(both, light)
-setup.plot_waits({"no delay": calm[0], "up to 100 ms": calm[1]})
+light = measure.read_reports(models / "eager.csv", models / "patient.csv")
+parts = light[["queue_ms", "compute_infer_ms"]]
+measure.plot_bars(parts, title="Where a request's time goes", below="ms per request")
 
 # %%
-size, ms = ([run.count(name) for run in calm] for name in ("batch_size", "request_ms"))
+ms, queued = light["p50_ms"], light["queue_ms"]
+on_time = reached_rate([33, 33], light["throughput"])
 grew = "it grows: requests wait for others"
 stays = "it stays: nobody has to wait for an idle instance"
-seen = grew if ms[1] > 1.2 * ms[0] else stays
-compare("batcher.delay", seen, premise=light(calm))
-both_grew = size[1] > 1.5 * size[0] and ms[1] > ms[0]
+compare("batcher.delay", grew if ms["patient"] > 1.2 * ms["eager"] else stays, premise=on_time)
 claim(
-    both_grew,
-    f"The mean batch grew from {size[0]:.1f} to {size[1]:.1f}, a request from {ms[0]:.0f} to {ms[1]:.0f} ms.",
-    "Run the cell before this one again.",
-    premise=light(calm),
+    ms["patient"] > 1.2 * ms["eager"] and queued["patient"] > queued["eager"],
+    f"The delay made a request take {ms['patient']:.0f} ms instead of {ms['eager']:.0f}. Of these, it "
+    f"waited for {queued['patient']:.0f} ms in the queue.",
+    "Run the cell with perf_analyzer again.",
+    premise=on_time,
     id="batcher.delay",
 )
 
@@ -149,36 +193,16 @@ claim(
 #
 # The course has a simulator of Triton's scheduler. Move the sliders; the button sends the same plan to Triton.
 
-
 # %%
-from workbook.lessons import simulated
-
-
-def setting(every_ms, delay_ms, prefers):
-    batching = {"max_queue_delay_microseconds": 1000 * delay_ms}
-    sizes = {"preferred_batch_size": [prefers]} if prefers else {}
-    return {**batching, **sizes}, measure.every(every_ms, 24)
-
-
-values = {
-    "every_ms": [15, 5, 10, 30],
-    "delay_ms": [100, 0, 20, 50],
-    "prefers": [4, 0],
-}
-bench = simulated.explore(lab, "patient", setting, duration_ms=20, **values)
+bench = setup.simulator(lab, "patient")
 
 # %% [markdown]
 # `preferred_batch_size: [ 4 ]` ends the delay as soon as four requests are there. A smaller batch is computed when its oldest request has waited for the whole delay. Set `prefers` to 0 to see what it changes.
 #
 # Does the real server agree? In the figure, the frames are its executions:
 
-
 # %%
-def ask_triton():
-    return bench.serve(every_ms=15, delay_ms=100, prefers=4)
-
-
-served = attempt(ask_triton, lambda run: run.premise)
+served = bench.serve(every_ms=15, delay_ms=100, prefers=4)
 fours = served.agrees and served.run.sizes.count(4) > 3
 claim(
     fours,
@@ -194,18 +218,27 @@ served
 #
 # ## Digits, three times
 #
-# Now no sleeping. One small network reads digits in three frameworks, each without and with `dynamic_batching { }`. Correctness first:
+# Now no sleeping. One small network reads digits in three frameworks. Each is there twice, with `dynamic_batching { }`, and as `…_alone` without it. Correctness first:
 
 # %%
-pairs = setup.digits(models)
-pictures = zoo.data.digits().x_test[:32]
-for alone, batched in pairs.values():
-    lab.load(alone), lab.load(batched)
-    found = [digits_model.answers(lab, name, pictures) for name in (alone, batched)]
-    print(f"{batched}: largest difference {np.abs(found[0] - found[1]).max():.1e}")
+names = setup.digits(
+    models
+)  # copies of the course's models, e.g. digits_onnx and digits_onnx_alone
+
+# %% tags=["triton"]
+from sklearn.datasets import load_digits
+
+pictures = (load_digits().images[:8, None] / 16).astype(np.float32)
+for name in names:
+    client.load_model(name)
+    about = client.get_model_metadata(name)  # the frameworks name their tensors differently
+    image = grpc.InferInput(about.inputs[0].name, pictures.shape, "FP32")
+    image.set_data_from_numpy(pictures)
+    logits = client.infer(name, [image]).as_numpy(about.outputs[0].name)
+    print(f"{name:22} {logits.argmax(1)}  first logit {logits[0, 0]:.4f}")
 
 # %% [markdown]
-# OpenVINO's model is compiled for exactly eight rows: a lone picture is padded with seven empty ones. ONNX Runtime and PyTorch compute as many rows as there are. For ONNX models, this course's server calls ONNX Runtime directly, without Python.
+# OpenVINO's model is compiled for exactly eight rows, and pads smaller batches. ONNX Runtime and PyTorch compute as many rows as there are. For ONNX models, this course's server calls ONNX Runtime directly, without Python.
 
 # %%
 predict(
@@ -221,26 +254,26 @@ predict(
     },
 )
 
+# %% tags=["triton"]
+for turn in (1, 2):  # twice, since other programs may disturb one of them
+    for name in names:
+        load, report = "--concurrency-range 32 -p 400 -s 100 -r 20", f"{name}.{turn}.csv"
+        # !perf_analyzer -m {name} -i grpc -u $TRITON_GRPC {load} -f {models}/{report} >/dev/null
+print("The reports are there.")
 
 # %%
-def rate(model):
-    table = measure.perf(lab, model, concurrency=32, interval_ms=300, stability=1e6, trials=3)
-    return table["throughput"].item()
-
-
-speed = attempt(lambda: setup.in_turn(rate, pairs), setup.one_gains_most)
+speed = setup.read_speeds(models)
 setup.plot_gains(speed)
 
 # %%
 gain = speed["batched"] / speed["one by one"]
 others = "×3.3 for text recognition on an A100 (Triton tutorials, part 2)"
-agreed = setup.repeated(speed)
 compare("batcher.gain", gain.idxmax(), published=others, premise=setup.one_gains_most(speed))
 claim(
     gain.max() > 1.5,
     f"Batching multiplied the throughput on this CPU by {gain.min():.1f} to {gain.max():.1f}.",
-    "Close other programs, and run the cell before this one again.",
-    premise=agreed,
+    "Close other programs, and run the cell with perf_analyzer again.",
+    premise=setup.repeated(speed),
     id="batcher.gain",
 )
 
@@ -249,11 +282,23 @@ claim(
 #
 # ## Your turn
 #
-# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Correct its config (a new cell with `%%writefile {models}/crowded/config.pbtxt`), so that lone requests are quick and many are batched. Load it with `lab.load("crowded")`.
+# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Correct its config, so that lone requests are quick and many are batched: open [the file](models/crowded/config.pbtxt), change and save it. The cell copies it, loads it and looks.
 
 # %%
-show(models / "crowded/config.pbtxt")
+setup.crowded(models)  # the network, and your config
+lab.load("crowded")
 task("batcher.crowded", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Does batching pay for your model? This program asks your server and perf_analyzer:
+
+# %%
+show("at_work/batching.py")
+
+# %% tags=["triton"]
+# %run at_work/batching.py eager
 
 # %% [markdown]
 # ## What to remember

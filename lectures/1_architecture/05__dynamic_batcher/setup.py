@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from workbook import measure
-from workbook.lessons import files
+from workbook.lessons import files, simulated
 from workbook.lessons.premises import Premise, steady
-from workbook.lessons.runs import Run
 from workbook.lessons.workspace import copy
 from workbook.measure import style
+from workbook.server import Server
 
 Array = npt.NDArray[np.float32]
 
@@ -27,21 +27,19 @@ FRAMEWORKS = {
 _BATCHING = "dynamic_batching { }"
 
 
-def digits(models: Path) -> dict[str, tuple[str, str]]:
-    """Put each digits model into a repository twice: without a batcher and with one.
+def digits(models: Path) -> list[str]:
+    """Put each digits model into a repository twice: with a batcher, and without one as `…_alone`.
 
     Returns:
-        By framework, the names of both models: without and with.
+        The names of all models.
 
     Example:
-        pairs = digits(models)          # {"PyTorch": ("digits_torch_alone", "digits_torch"), …}
+        names = setup.digits(models)    # ["digits_onnx", "digits_onnx_alone", "digits_torch", …]
     """
-    pairs = {}
-    for framework, name in FRAMEWORKS.items():
-        pairs[framework] = f"{name}_alone", name
-        copy(models, name, f"{name}_alone", {_BATCHING: ""})
+    for name in FRAMEWORKS.values():
         copy(models, name, name, {})
-    return pairs
+        copy(models, name, f"{name}_alone", {_BATCHING: ""})
+    return [f"{name}{alone}" for name in FRAMEWORKS.values() for alone in ("", "_alone")]
 
 
 def crowded(models: Path) -> None:
@@ -50,23 +48,24 @@ def crowded(models: Path) -> None:
     files.place(models, Path(__file__).parent / "models/crowded")
 
 
-def in_turn(rate: Callable[[str], float], pairs: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """Measure all models twice, in turn, so that other programs disturb all of them alike.
-
-    Args:
-        rate: from a model's name to its throughput.
-        pairs: from `digits`.
+def read_speeds(reports: Path) -> pd.DataFrame:
+    """Read perf_analyzer's reports of all models, two of each: `digits_onnx.1.csv` and so on.
 
     Returns:
-        One row per framework; columns `one by one` and `batched`, each the better of two, and
-        `spread`, the largest factor between two measurements of the same model.
+        One row per framework; columns `one by one` and `batched`, each the better of two
+        throughputs, and `spread`, the largest factor between two measurements of the same model.
     """
-    rounds = [[[rate(name) for name in pair] for pair in pairs.values()] for _ in range(2)]
-    best = np.max(rounds, axis=0)
-    spread = np.max(np.max(rounds, axis=0) / np.min(rounds, axis=0), axis=1)
-    return pd.DataFrame(
-        {"one by one": best[:, 0], "batched": best[:, 1], "spread": spread}, index=list(pairs)
-    )
+    rows = {}
+    for framework, name in FRAMEWORKS.items():
+        rates = [
+            measure.read_reports(*(reports / f"{name}{alone}.{turn}.csv" for turn in (1, 2)))[
+                "throughput"
+            ]
+            for alone in ("_alone", "")
+        ]
+        best = [rate.max() for rate in rates]
+        rows[framework] = [*best, max(rate.max() / rate.min() for rate in rates)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["one by one", "batched", "spread"])
 
 
 def repeated(rates: pd.DataFrame) -> Premise:
@@ -103,11 +102,23 @@ def plot_gains(rates: pd.DataFrame) -> style.Picture:
     return figure
 
 
-def plot_waits(ways: Mapping[str, Run]) -> style.Picture:
-    """Draw the parts of a request's time, one bar per run, all on one axis."""
-    parts = {"queue": "queue_ms", "compute_infer": "compute_infer_ms"}
-    table = pd.DataFrame(
-        {part: [run.count(name) for run in ways.values()] for part, name in parts.items()},
-        index=[f"{way}: {run.count('batch_size'):.1f} per batch" for way, run in ways.items()],
+def simulator(lab: Server, model: str) -> simulated.Bench:
+    """Sliders for the pace, the delay and the preferred size of a model that takes 20 ms."""
+
+    def setting(
+        every_ms: int, delay_ms: int, prefers: int
+    ) -> tuple[dict[str, Any], list[measure.Request]]:
+        batching: dict[str, Any] = {"max_queue_delay_microseconds": 1000 * delay_ms}
+        if prefers:
+            batching["preferred_batch_size"] = [prefers]
+        return batching, measure.every(every_ms, 24)
+
+    return simulated.explore(
+        lab,
+        model,
+        setting,
+        duration_ms=20,
+        every_ms=[15, 5, 10, 30],
+        delay_ms=[100, 0, 20, 50],
+        prefers=[4, 0],
     )
-    return measure.plot_bars(table, title="Where a request's time goes", below="ms per request")
