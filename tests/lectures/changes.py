@@ -12,7 +12,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "03__python_environments": [("power=1)", "power=2)")],
     "04__sequences": [("default_rng(2)", "default_rng(3)")],
     "04__pytorch": [("setup.sentence(tokens=9)", "setup.sentence(tokens=7)")],
-    "05__dynamic_batcher": [("per_second, seconds=0.6", "per_second, seconds=0.5")],
+    "05__dynamic_batcher": [("seconds=0.6", "seconds=0.5")],
     "05__onnxruntime": [("range(30)", "range(20)")],
     "06__queue_policies": [("setup.rushes(rush_once, 10)", "setup.rushes(rush_once, 8)")],
     "07__model_repository_manager": [('"count": 3', '"count": 2')],

@@ -7,7 +7,8 @@
 Everything that a reader sees counts: imports and configs as lines of code, tables and lists as
 words. A folded answer counts as a text of its own, because the reader opens it by itself. A program
 in a text, between two lines with ```, counts as code: its lines count like those of a code cell. So
-do the lines of a file that a cell shows: `show("models/crowd/config.pbtxt")`.
+do the lines of a file that a cell shows: `show("models/crowd/config.pbtxt")`. The code of a cell
+that the notebook shows as a bar does not count.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from nbformat import NotebookNode
 HARNESS = frozenset(
     ("predict", "predict_curve", "compare", "compare_curve", "claim", "task", "folder", "Premise")
 )
-WORDS_PER_MINUTE = 150
-#: Minutes for one code cell (to read it, run it, and look at the result), a prediction, a task.
-CELL, PREDICTION, TASK = 1 / 3, 1 / 2, 5
+WORDS_PER_MINUTE, LINES_PER_MINUTE = 110, 20
+#: Minutes for one code cell (to run it, and look at the result), a prediction, a task.
+CELL, PREDICTION, TASK = 1 / 5, 1 / 2, 5
 _PROGRAM = r"(?ms)^```\w*\n(.*?)^```"
 
 
@@ -34,7 +35,7 @@ class Counts:
     """What was counted in one notebook.
 
     Attributes:
-        cells: all cells.
+        cells: all cells that the notebook does not show as a bar.
         code_cells: those with code.
         longest_code: lines of the longest code cell, or of a program in a text, without blank
             ones.
@@ -64,8 +65,8 @@ class Counts:
     @property
     def minutes(self) -> float:
         """The minutes that a reader needs, without the machine's working time."""
-        reading = self.words / WORDS_PER_MINUTE + self.code_cells * CELL
-        return reading + self.predictions * PREDICTION + self.tasks * TASK
+        reading = self.words / WORDS_PER_MINUTE + self.lines / LINES_PER_MINUTE
+        return reading + self.code_cells * CELL + self.predictions * PREDICTION + self.tasks * TASK
 
 
 def count(node: NotebookNode, home: Path) -> Counts:
@@ -77,7 +78,8 @@ def count(node: NotebookNode, home: Path) -> Counts:
     """
     markdown = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
     texts = [words(text) for cell in markdown for text in _unfolded(cell)]
-    codes = [cell.source for cell in node.cells if cell.cell_type == "code"]
+    code_cells = [cell for cell in node.cells if cell.cell_type == "code"]
+    codes = [cell.source for cell in code_cells if not collapsed(cell)]
     lines = [_lines(code) for code in codes]
     shown = [_lines(program) for cell in markdown for program in re.findall(_PROGRAM, cell)]
     calls = [call for code in codes for call in _calls(code)]
@@ -85,8 +87,8 @@ def count(node: NotebookNode, home: Path) -> Counts:
     files = [home / arg.value for call, name in zip(calls, names, strict=True) if name == "show"
              for arg in call.args if isinstance(arg, ast.Constant)]  # fmt: skip
     return Counts(
-        cells=len(node.cells),
-        code_cells=len(codes),
+        cells=sum(not collapsed(cell) for cell in node.cells),
+        code_cells=len(code_cells),
         longest_code=max(map(len, [*lines, *shown]), default=0),
         longest_text=max(texts, default=0),
         lines=sum(map(len, lines)) + sum(len(_lines(file.read_text("utf-8"))) for file in files),
@@ -95,6 +97,11 @@ def count(node: NotebookNode, home: Path) -> Counts:
         predictions=names.count("predict") + names.count("predict_curve"),
         tasks=names.count("task"),
     )
+
+
+def collapsed(cell: NotebookNode) -> bool:
+    """Whether JupyterLab shows a bar in place of a cell's code."""
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
 
 
 def words(text: str) -> int:

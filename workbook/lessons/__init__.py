@@ -1,4 +1,7 @@
-"""What a lecture's notebook uses: predictions, claims, tasks, and a server of its own.
+"""What a lecture's notebook uses: predictions, claims, tasks, figures, and a server of its own.
+
+A notebook begins with `from workbook.lessons import *`, so that its cells show Triton and not lists
+of the course's names. Requests are sent with Triton's own clients and commands.
 
     from workbook import measure
     from workbook.common import paths
@@ -38,7 +41,9 @@ reads it: when the built pages are made, and in tests. Then no widgets are shown
 a premise that does not hold is an error.
 """
 
+from .. import measure
 from ..common.unattended import UNATTENDED, unattended
+from . import slots
 from .cards import Card
 from .claims import claim
 from .curves import compare_curve, predict_curve, remembered_curve
@@ -53,6 +58,7 @@ from .premises import (
     sent_as_planned,
     steady,
 )
+from .runs import record
 from .task_card import task
 from .workspace import course_server, folder, laboratory, write
 
@@ -69,14 +75,17 @@ __all__ = [
     "course_server",
     "folder",
     "laboratory",
+    "measure",
     "place",
     "predict",
     "predict_curve",
     "reached_rate",
+    "record",
     "remembered",
     "remembered_curve",
     "sent_as_planned",
     "show",
+    "slots",
     "steady",
     "task",
     "unattended",

@@ -14,24 +14,26 @@
 
 # %%
 import setup
-from workbook import measure
-from workbook.lessons import folder, laboratory, place, show, slots
-from workbook.lessons.runs import record
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
 models = folder("dynamic_batcher")
 place(models, "models/eager")
-lab = laboratory(models)  # a Triton server of this notebook's own
+setup.digits(models)  # the course's models of digits, for the second half
+lab = laboratory(models, only=["eager"])  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## A model that takes 20 ms
 #
-# This model sleeps 20 ms per execution, with one row or with eight. So a figure shows only what the batcher does.
+# This model sleeps 20 ms per execution, with one row or with eight. So a figure shows only what the batcher does. Triton completes a config when it loads the model. `TRITON_HTTP` is the address of the server above, as `localhost:8000` would be at work.
 
 # %%
 show("models/eager/config.pbtxt", "models/eager/1/model.py")
 
+# %% tags=["triton"]
+# !curl -s $TRITON_HTTP/v2/models/eager/config | grep -o '"dynamic_batching":{[^}]*}'
+
 # %% [markdown]
-# `steady` sends single rows at a steady pace, whether or not the earlier ones are answered. `counts` asks the server for its [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md): how many rows a model computed (*inferences*), in how many *executions*. `TRITON_GRPC` is the address of the server above, as `localhost:8001` would be at work.
+# `send_at` sends single rows at a steady pace, whether or not the earlier ones are answered. `counts` asks the server for its [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md): how many rows a model computed (*inferences*), in how many *executions*. Here a request is one row.
 
 # %% tags=["triton"]
 import os
@@ -47,7 +49,7 @@ row.set_data_from_numpy(np.ones((1, 1), np.float32))
 
 
 # %% tags=["triton"]
-def steady(model, per_second, seconds=0.6):
+def send_at(model, per_second, seconds=0.6):
     """Send rows at a steady pace; return how many per second were sent."""
     count, answers, began = round(per_second * seconds), queue.Queue(), time.perf_counter()
     for number in range(count):
@@ -71,8 +73,6 @@ def counts(model):
 # With `dynamic_batching { }` alone, the batcher may join requests, up to `max_batch_size`. No delay is set.
 
 # %%
-from workbook.lessons import compare_curve, predict_curve, reached_rate
-
 predict_curve(
     "batcher.load",
     "Requests come at a steady pace. How many of them share an execution, on average?",
@@ -86,7 +86,7 @@ predict_curve(
 rates, reached, sizes = [25, 50, 100, 200, 400], [], []
 for rate in rates:
     before = counts("eager")
-    reached.append(steady("eager", rate))
+    reached.append(send_at("eager", rate))
     inferences, executions = counts("eager") - before
     sizes.append(inferences / executions)
     print(f"{reached[-1]:3.0f} per second: {inferences} inferences, {executions} executions")
@@ -98,13 +98,13 @@ compare_curve("batcher.load", rates, sizes, premise=reached_rate(rates, reached)
 # Here is a part of such a run, request by request. The server's traces say when each one came, and with which others it was computed.
 
 # %%
-busy = record(lab, "eager", lambda: steady("eager", 200, seconds=0.16))
+busy = record(lab, "eager", lambda: send_at("eager", 200, seconds=0.16))
 slots.draw(busy.places, most=8)
 
 # %% [markdown]
-# Each execution takes what arrived during the one before; dashed slots stayed empty. Below 50 requests per second, each one finds an idle instance, and is computed alone. 400 per second are eight per 20 ms. The mean is lower, because a run's first execution has one row, and its last has the rest.
+# Each execution takes what arrived during the one before; dashed slots stayed empty. Below 50 requests per second, each one finds an idle instance.
 #
-# The same load, without a batcher:
+# 400 per second are eight per 20 ms. The mean is lower, because a run's first execution has one row, and its last one the rest. The same load, without a batcher:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/eager $TRITON_MODELS/none
@@ -112,9 +112,10 @@ slots.draw(busy.places, most=8)
 # curl -sX POST $TRITON_HTTP/v2/repository/models/none/load
 
 # %%
-from workbook.lessons import claim, compare, predict, sent_as_planned, task
+alone = record(lab, "none", lambda: send_at("none", 200, seconds=0.16))
+slots.draw(alone.places)
 
-alone = record(lab, "none", lambda: steady("none", 200, seconds=0.16))
+# %%
 each = alone.count("executions") == alone.count("inferences")
 fewer = busy.count("executions") < busy.count("inferences")
 claim(
@@ -125,7 +126,6 @@ claim(
     premise=sent_as_planned(busy.places, 5),
     id="batcher.executions",
 )
-slots.draw(alone.places)
 
 # %% [markdown]
 # Without `dynamic_batching`, each request waits longer than the one before, because the model is too slow for this load. So the proof of batching is in the statistics: fewer executions than inferences.
@@ -203,6 +203,9 @@ bench = setup.simulator(lab, "patient")
 
 # %%
 served = bench.serve(every_ms=15, delay_ms=100, prefers=4)
+served
+
+# %%
 fours = served.agrees and served.run.sizes.count(4) > 3
 claim(
     fours,
@@ -211,7 +214,6 @@ claim(
     premise=served.premise,
     id="batcher.preferred",
 )
-served
 
 # %% [markdown]
 # [Leave preferred sizes out](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#preferred-batch-sizes), unless some sizes are much faster than others, as with a TensorRT engine that has profiles for them.
@@ -220,14 +222,11 @@ served
 #
 # Now no sleeping. One small network reads digits in three frameworks. Each is there twice, with `dynamic_batching { }`, and as `…_alone` without it. Correctness first:
 
-# %%
-names = setup.digits(
-    models
-)  # copies of the course's models, e.g. digits_onnx and digits_onnx_alone
-
 # %% tags=["triton"]
 from sklearn.datasets import load_digits
 
+kinds = ("onnx", "torch", "openvino")
+names = [f"digits_{kind}{end}" for kind in kinds for end in ("", "_alone")]
 pictures = (load_digits().images[:8, None] / 16).astype(np.float32)
 for name in names:
     client.load_model(name)
@@ -282,7 +281,7 @@ claim(
 #
 # ## Your turn
 #
-# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Correct its config, so that lone requests are quick and many are batched: open [the file](models/crowded/config.pbtxt), change and save it. The cell copies it, loads it and looks.
+# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Correct [its config](models/crowded/config.pbtxt), so that lone requests are quick and many are batched. Save it, and run the cell.
 
 # %%
 setup.crowded(models)  # the network, and your config
