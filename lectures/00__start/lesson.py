@@ -1,6 +1,6 @@
 # ---
 # title: Start here
-# minutes: 12
+# minutes: 16
 # ---
 
 # %% [markdown]
@@ -14,15 +14,21 @@
 # `make lab` has started it. Run the cells with Shift+Enter, from top to bottom.
 
 # %%
-from workbook.server import all_models, ensure
+import setup
+from workbook.lessons import *  # predict, compare, task and so on: the course's own words
 
-server = ensure("square")
-print(server.url, server.metadata()["name"], server.metadata()["version"])
+server = course_server("square")  # the server of `make lab`, with the model `square`
 
 # %% [markdown]
-# `ensure` finds the server, and loads the models that it lacks. If no server answers: in a terminal, `workbook serve --detach` starts a server, `workbook status` shows its state, and `make doctor` says what this machine lacks.
+# If no server answers: in a terminal, `workbook serve --detach` starts a server, `workbook status` shows its state, and `make doctor` says what this machine lacks.
 #
-# This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
+# The cell has put the server's address into `TRITON_HTTP`. At work it is often `localhost:8000`. Everything that a client does goes there, for example with `curl`:
+
+# %% tags=["triton"]
+# !curl -s $TRITON_HTTP/v2
+
+# %% [markdown]
+# The answer names the server, its version, and its extensions of the [protocol](https://github.com/triton-inference-server/server/blob/main/docs/protocol/README.md). This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
 #
 # ![Triton: front ends, core, backends, model repository](architecture.svg)
 
@@ -32,13 +38,7 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 # One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take their place: we call them *stand-ins*.
 
 # %%
-import pandas as pd
-
-models = [m for m in all_models.status(server) if m.state == "READY"]
-rows = [(m.backend, "stand-in" if m.stand_in else "Triton's own", m.name) for m in models]
-table = pd.DataFrame(rows, columns=["backend", "served by", "models"])
-pd.set_option("display.max_colwidth", None)
-table.groupby(["backend", "served by"]).agg(", ".join)
+setup.table(server)
 
 # %% [markdown]
 # ### The same in NVIDIA's container
@@ -58,23 +58,35 @@ table.groupby(["backend", "served by"]).agg(", ".join)
 #
 # The smallest model squares numbers. JSON goes in, JSON comes out.
 
-# %%
-tensor = {"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
-answer = server.request("POST", "/v2/models/square/infer", json={"inputs": [tensor]})
-answer["outputs"][0]["data"]
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2/models/square/infer -d '{"inputs": [
+#   {"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}'
+
+# %% [markdown]
+# Python programs use the package `tritonclient`. Besides answers, the server gives statistics: for each model, how many rows it computed (*inferences*), and how often it was called (*executions*).
+
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import tritonclient.http as http
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
+
+
+def counts():
+    stats = client.get_inference_statistics("square")["model_stats"][0]
+    return np.array([stats["inference_count"], stats["execution_count"]])
+
 
 # %% [markdown]
 # ## How a lecture works
 #
 # Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one: what was measured is shown all the same.
 #
-# Try one. An *execution* is one call of the model. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
+# Try one. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
-from workbook import measure
-from workbook.lessons import claim, compare, predict, task
-from workbook.lessons.premises import counted
-
 predict(
     "start.square",
     "The square model gets one request with 3 rows. How many executions will the server count?",
@@ -82,25 +94,26 @@ predict(
         "3, one per row": "A model gets all rows of a request in one call. The 3 rows are counted, "
         "too, but as inferences.",
         "1": None,
-        "0: it is too small to be counted": "The server counts every request that a model has "
-        "computed, however small it is.",
+        "2: one for the shape, one for the rows": "The server checks the shape itself, without the "
+        "model. The model is called for the rows only.",
     },
 )
 
-# %%
+# %% tags=["triton"]
 numbers = [1, 2, 3]
-before = measure.statistics(server, "square")
-rows = {"name": "INPUT", "shape": [len(numbers), 1], "datatype": "FP32", "data": numbers}
-server.request("POST", "/v2/models/square/infer", json={"inputs": [rows]})
-seen = measure.difference(before, measure.statistics(server, "square")).iloc[0]
-seen[["requests", "inferences", "executions"]].to_frame("count")
+rows = np.array(numbers, np.float32)[:, None]
+tensor = http.InferInput("INPUT", rows.shape, "FP32").set_data_from_numpy(rows)
+before = counts()
+answer = client.infer("square", [tensor])
+inferences, executions = counts() - before
+print(answer.as_numpy("OUTPUT").tolist())
 
 # %%
-alone = counted(seen, 1)  # no other program has asked meanwhile
+alone = Premise(inferences <= len(numbers), "another program has sent requests to this model")
 known = {1: "1", 3: "3, one per row"}
-compare("start.square", known.get(seen.executions, str(seen.executions)), premise=alone)
+compare("start.square", known.get(executions, str(executions)), premise=alone)
 claim(
-    seen.executions == 1 and seen.inferences == len(numbers),
+    executions == 1 and inferences == len(numbers),
     f"{len(numbers)} rows in one request are {len(numbers)} inferences in one execution.",
     "Run the last two cells again: another program may have used this server.",
     premise=alone,
@@ -108,8 +121,11 @@ claim(
 )
 
 # %% [markdown]
-# A **claim** says what should hold on your machine. Other programs can disturb an experiment. So a claim has a **premise**. If that fails, you read what differed; run the experiment again.
+# The code of such a cell is shown as a bar: it has nothing of Triton in it, and would tell the answer.
 #
+# A **claim** says what should hold on your machine. Other programs can disturb an experiment. So a claim has a **premise**. If that fails, you read what differed; run the experiment again.
+
+# %% [markdown]
 # In a **task** you change something. The check asks the server, and turns green when the task is done. One button checks again, the other gives hints.
 
 # %%
@@ -128,7 +144,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# The path of two hours shows what Triton does with requests. The one of four adds the inside of the server and an assignment. The one of eight will cover the whole architecture, and the first notebooks on backends and speed. The table counts what is ready today. The time that is left over is for the self-checks.
+# The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight has all of the architecture, three backends, and assignment 2. Take the notebooks in the order of the table.
 
 # %%
 syllabus.routes()

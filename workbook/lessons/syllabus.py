@@ -13,23 +13,54 @@ from IPython.display import Markdown
 from .. import notebooks
 from ..common import paths
 
-_ESSENTIALS = (
-    "01__first_model",
-    "03__schedulers",
-    "05__dynamic_batcher",
-    "07__model_repository_manager",
-    "08__metrics",
-    "11__generate",
-)
-_SPEED = ("01__point_a", "02__instances", "03__batching")
 #: The folders of the lectures. One that does not exist yet is listed as "to come".
 LECTURES = ("1_architecture", "2_backends", "3_acceleration")
-#: Hours → the lectures, whole folders of lectures, and assignments that fit into this time.
-ROUTES = {
-    2: _ESSENTIALS,
-    4: (*_ESSENTIALS, "a2__forest"),
-    8: ("1_architecture", "a2__forest", "02__python", "05__onnxruntime", "08__fil", *_SPEED),
-}
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """What to take if the time is short.
+
+    Attributes:
+        hours: the time that it takes at most, with `00__start`.
+        goal: what one can do afterwards.
+        names: notebooks, whole folders of lectures, and assignments.
+    """
+
+    hours: int
+    goal: str
+    names: tuple[str, ...]
+
+
+ROUTES = (
+    Route(
+        2,
+        "say what Triton does with requests",
+        (
+            "01__first_model",
+            "03__schedulers",
+            "05__dynamic_batcher",
+            "07__model_repository_manager",
+            "08__metrics",
+        ),
+    ),
+    Route(
+        4,
+        "serve a forest of your own, batched, in two versions",
+        (
+            "01__first_model",
+            "05__dynamic_batcher",
+            "07__model_repository_manager",
+            "08__fil",
+            "a2__forest",
+        ),
+    ),
+    Route(
+        8,
+        "choose how to serve a model: all of the architecture, three backends",
+        ("1_architecture", "02__python", "05__onnxruntime", "08__fil", "a2__forest"),
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,17 +121,23 @@ def table() -> Markdown:
     return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
 
 
+def take(route: Route) -> list[Entry]:
+    """The notebooks of a route, in the order in which to take them.
+
+    Raises:
+        WorkbookError: a source cannot be read.
+    """
+    return [each for each in entries() if each.name in route.names or each.folder in route.names]
+
+
 def routes() -> Markdown:
-    """A table for a notebook: what to take in 2, 4 or 8 hours, and how many are still to come."""
-    lines = ["| time | take | minutes ready today |", "|---|---|---:|"]
-    for hours, names in ROUTES.items():
-        way = [entry for entry in entries() if entry.name in names or entry.folder in names]
-        links = [f"[{e.title}]({e.link})" for e in way]
-        missing = set(names) - {e.name for e in way} - {e.folder for e in way}
-        if missing:
-            links.append(f"{len(missing)} more to come")
-        minutes = sum(entry.minutes for entry in way)
-        lines.append(f"| {hours}\u00a0hours | {', '.join(links)} | {minutes:g} |")
+    """A table for a notebook: what to take in 2, 4 or 8 hours."""
+    lines = ["| time | afterwards you can | take, in this order | minutes |", "|---|---|---|---:|"]
+    for route in ROUTES:
+        way = take(route)
+        links = ", ".join(f"[{each.title}]({each.link})" for each in way)
+        minutes = sum(each.minutes for each in way)
+        lines.append(f"| {route.hours}\u00a0hours | {route.goal} | {links} | {minutes:g} |")
     return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
 
 

@@ -1,6 +1,6 @@
 # ---
 # title: The dynamic batcher
-# minutes: 17
+# minutes: 27
 # ---
 
 # %% [markdown]
