@@ -351,6 +351,7 @@ NEW = {
     MODEL: b"new",
     f"{UNIT}/extra.py": b"new",
     f"{UNIT}/clients/ask.sh": b"new",
+    f"{UNIT}/at_work/cache.py": b"new",
 }
 
 

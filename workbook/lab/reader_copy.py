@@ -25,8 +25,8 @@ remote, and a course that was handed out as an archive has none.
 | made by the reader | does not exist | keeps it |
 
 A lecture's notebook imports the modules beside it (`setup.py`, `task.py`), and shows the files in
-`models/` and `clients/`. An edited notebook must not import newer modules, and a new notebook must
-not import older ones. So the files in the folder of a lecture's notebook stay together: if the
+`models/`, `clients/` and `at_work/`. An edited notebook must not import newer modules, and a new
+one must not import older ones. So the files in the folder of a lecture's notebook stay together: if the
 reader has edited one of them, and the course has changed one of them, all of the reader's files
 stay as they are. The course's new version of all files is written into a folder beside it,
 `NN__topic.course/`.
@@ -70,7 +70,7 @@ from pathlib import Path
 from ..assignments import CLUTTER, files
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..notebooks.building import IMAGES, SOURCE
+from ..notebooks.building import FOLDERS, IMAGES, SOURCE
 from ..notebooks.hide_words import carried
 
 NEWS = "course_updates.md"
@@ -515,7 +515,7 @@ def _is_for_readers(path: Path) -> bool:
     if not (unit := _unit(path.as_posix())):
         return False
     within = path.relative_to(unit)
-    if within.parts[0] in ("models", "clients"):
+    if within.parts[0] in FOLDERS:
         return True
     return len(within.parts) == 1 and path.suffix == ".py" and path.name != SOURCE
 

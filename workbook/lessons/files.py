@@ -1,7 +1,7 @@
 """Files that a lecture shows and serves: configs, `model.py`, clients.
 
-They lie in the notebook's folder, in `models/` and `clients/`. A reader opens, edits and keeps
-them:
+They lie in the notebook's folder, in `models/`, `clients/` and `at_work/`. A reader opens, edits
+and keeps them:
 
     show("models/crowd/config.pbtxt")      # its text, with colours
     place(models, "models/crowd")          # a copy in the repository that the lab serves

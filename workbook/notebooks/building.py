@@ -4,7 +4,7 @@
         build(lecture)      # …/01__first_model/lesson.py → …/01__first_model/01__first_model.ipynb
 
 The source is `lectures/**/NN__topic/lesson.py`, and the notebook lies beside it, with what belongs
-to it alone: `setup.py`, `task.py`, pictures, `models/` and `clients/`. It has no outputs, and the
+to it alone: `setup.py`, `task.py`, pictures, and the folders `FOLDERS`. It has no outputs, and the
 texts of predictions and claims are encoded: readers predict before they see what comes out.
 Assignments are built by `workbook.assignments`; `workbook build` calls both.
 """
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SOURCE = "lesson.py"
 #: Pictures of notebooks: what is copied for readers, and for the site.
 IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
+#: Folders beside a notebook, with files that readers open, edit and take home.
+FOLDERS = ("models", "clients", "at_work")
 
 
 @dataclass(frozen=True)

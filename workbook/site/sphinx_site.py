@@ -16,7 +16,7 @@ from ..common import paths
 from ..common.errors import WorkbookError
 from ..lessons import syllabus
 from ..notebooks import text
-from ..notebooks.building import IMAGES, Lecture
+from ..notebooks.building import FOLDERS, IMAGES, Lecture
 from .pages import page
 
 _THEME = Path(__file__).parent / "theme"
@@ -76,7 +76,7 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
 
 def _is_shown(path: Path) -> bool:
     """Whether pages show a file, or link to it: a picture, or a file of a notebook's models."""
-    beside = {"models", "clients"}.intersection(path.parts) and path.suffix not in (".md", ".ipynb")
+    beside = path.suffix not in (".md", ".ipynb") and {*FOLDERS}.intersection(path.parts)
     return path.suffix in IMAGES or (bool(beside) and not CLUTTER.intersection(path.parts))
 
 
