@@ -26,8 +26,8 @@ remote, and a course that was handed out as an archive has none.
 
 A lecture's notebook imports the modules beside it (`setup.py`, `task.py`), and shows the files in
 `models/`, `clients/` and `at_work/`. An edited notebook must not import newer modules, and a new
-one must not import older ones. So the files in the folder of a lecture's notebook stay together: if the
-reader has edited one of them, and the course has changed one of them, all of the reader's files
+one must not import older ones. So the files in the folder of a lecture's notebook stay together: if
+the reader has edited one of them, and the course has changed one of them, all of the reader's files
 stay as they are. The course's new version of all files is written into a folder beside it,
 `NN__topic.course/`.
 
