@@ -253,12 +253,13 @@ predict(
     },
 )
 
-# %% tags=["triton"]
-for turn in (1, 2):  # twice, since other programs may disturb one of them
-    for name in names:
-        load, report = "--concurrency-range 32 -p 400 -s 100 -r 20", f"{name}.{turn}.csv"
-        # !perf_analyzer -m {name} -i grpc -u $TRITON_GRPC {load} -f {models}/{report} >/dev/null
-print("The reports are there.")
+# %% language="bash" tags=["triton"]
+# for turn in 1 2; do  # twice, because other programs may disturb one of them
+#   for model in digits_{onnx,torch,openvino}{,_alone}; do
+#     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 32 \
+#       -p 400 -s 100 -r 20 -f $TRITON_MODELS/$model.$turn.csv > /dev/null
+#   done
+# done
 
 # %%
 speed = setup.read_speeds(models)
