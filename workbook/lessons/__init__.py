@@ -39,6 +39,7 @@ a premise that does not hold is an error.
 """
 
 from ..common.unattended import UNATTENDED, unattended
+from . import tables
 from .cards import Card
 from .claims import claim
 from .curves import compare_curve, predict_curve, remembered_curve
@@ -79,3 +80,5 @@ __all__ = [
     "unattended",
     "write",
 ]
+
+tables.align()
