@@ -58,7 +58,8 @@ def draw(
     """Draw a table of executions.
 
     Above, each request has a row, in the order of sending: a thin line while it waits, a thick one
-    while it is computed, and a red cross where it was refused. Below, each instance has a lane, and each execution its slots.
+    while it is computed, and a red cross where it was refused. Below, each instance has a lane, and
+    each execution its slots.
 
     Args:
         table: of `measure.executions`, for a real server or for a simulation.

@@ -17,7 +17,7 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "complex", 
 
 def align() -> None:
     """Show each DataFrame of this notebook as `html` makes it. Elsewhere nothing happens."""
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, html)
 
@@ -28,7 +28,7 @@ def html(table: pd.DataFrame) -> str | None:
     Returns:
         The HTML; None where pandas gives none.
     """
-    text: str | None = table._repr_html_()  # type: ignore[operator]
+    text: str | None = table._repr_html_()
     shown = pd.get_option("display.max_columns")
     if text is None or 0 < shown < len(table.columns):  # without the columns in the middle
         return text

@@ -1,7 +1,8 @@
 """`plot_timeline`: how long each request waited, and with which others it was computed.
 
 Above, one row per request, in the order of sending: a thin line while it waits in the queue, a
-thick one while it is computed. Below, one lane per instance: one bar per execution, its requests stacked in it.
+thick one while it is computed. Below, one lane per instance: one bar per execution, its requests
+stacked in it.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def in_order(came: Mapping[str, float]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for name in came:
         alike.setdefault(name.rstrip("0123456789"), []).append(name)
-    sent = {}
+    sent: dict[str, float] = {}
     for start, names in alike.items():
         names.sort(key=lambda name: int(name.removeprefix(start) or 0))
         sent |= zip(names, sorted(came[name] for name in names), strict=True)
