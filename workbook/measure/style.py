@@ -1,6 +1,6 @@
 """The style of all figures of the course: colours, markers, panels, and how a figure shows itself.
 
-A figure is shown as SVG inside the page, without a background. What is drawn in `GREY` takes the
+A figure is shown as SVG inside the page, without a background. What is black or `GREY` takes the
 colour of the page's text, because no grey can be read on a light and on a dark page: a contrast of
 4.5:1 on both does not exist. Viewers that know no HTML, e.g. the grader's, get a PNG on a light
 background. Okabe and Ito chose the colours for colour-blind readers ("Color Universal Design",
@@ -73,12 +73,16 @@ class Picture(Figure):
         wide, high = self.get_size_inches()
         head = (
             f'<svg width="{wide * _WIDE:.0f}" viewBox="0 0 {wide * 72:g} {high * 72:g}" '
-            'style="max-width:100%;height:auto" stroke-linejoin="round" role="img" '
-            f'aria-label="{escape(self.description or "a figure")}">'
+            'style="max-width:100%;height:auto" fill="currentColor" stroke-linejoin="round" '
+            f'role="img" aria-label="{escape(self.description or "a figure")}">'
         )
         # matplotlib's style rule is for all elements (`*`), so it would change the whole page.
         body = re.sub(r"<style.*?</style>", "", raw.getvalue(), flags=re.DOTALL)
-        return head + body[body.index(">", body.index("<svg")) + 1 :].replace(GREY, "currentColor")
+        # A page would take away the first of a text's spaces, and make one of several.
+        body = re.sub(r"(?<=<text)[^>]*>[^<]+", lambda text: _spaced(text[0]), body)
+        for colour in (GREY, "#000000"):  # matplotlib's own colour of text and lines is black
+            body = body.replace(colour, "currentColor")
+        return head + body[body.index(">", body.index("<svg")) + 1 :]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         raw = io.BytesIO()
@@ -89,6 +93,12 @@ class Picture(Figure):
             "image/png": raw.getvalue(),
             "text/plain": self.description or "a figure",
         }
+
+
+def _spaced(text: str) -> str:
+    """Attributes and content of a text element, its content with spaces that are kept."""
+    attributes, _, content = text.partition(">")
+    return f"{attributes}>{content.replace(' ', chr(0xA0))}"
 
 
 def panel(axes: Axes, title: str, *, below: str = "", grid: str | None = "y") -> None:

@@ -79,7 +79,9 @@ def plot_timeline(
     lane = min(lane, below / len(lanes))
     figure = style.Picture(8.6, above + below + 1.35, _describe(table, lanes))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[above, below])
-    style.panel(top, "Each request, as it was sent: waits ─  is computed ━", grid="x")
+    style.panel(
+        top, "Each request, in the order of sending: ─ it waits, ━ it is computed", grid="x"
+    )
     style.panel(bottom, "Each instance: one bar per execution", below="milliseconds", grid="x")
     _draw_requests(top, table, rows, colour, every=math.ceil(_LABEL * len(rows) / above))
     _draw_lanes(bottom, table, lanes, colour, lane)
@@ -131,7 +133,7 @@ def _draw_requests(
     place = {name: i for i, name in enumerate(rows)}
     for row in table.itertuples():
         y = place[row.request]
-        axes.plot([row.queued_ms, row.start_ms], [y, y], color=style.GREY, linewidth=1.2)
+        axes.plot([row.queued_ms, row.start_ms], [y, y], color=style.GREY, linewidth=1.2, alpha=0.6)
         axes.plot([row.queued_ms], [y], color=style.GREY, marker="|", markersize=5)
         axes.barh(y, row.end_ms - row.start_ms, 0.7, left=row.start_ms, color=colour[row.Index])
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=7.5)
