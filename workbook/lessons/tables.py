@@ -29,7 +29,7 @@ def html(table: pd.DataFrame) -> str | None:
         The HTML; None where pandas gives none.
     """
     text: str | None = table._repr_html_()
-    shown = pd.get_option("display.max_columns")
+    shown = pd.get_option("display.max_columns") or 0  # 0 and None: all
     if text is None or 0 < shown < len(table.columns):  # without the columns in the middle
         return text
     levels = [table.index.get_level_values(level) for level in range(table.index.nlevels)]
