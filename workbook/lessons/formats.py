@@ -334,9 +334,9 @@ def explained() -> str:
     slow = [f"  {row.format}: {row.factors}" for row in clear if row.ratio < 0.8]
     lines = [
         "The server reaches less than 80% of the in-process speed with these formats. There are "
-        "two reasons, and their product is the speed that remains: the framework computes in a "
-        "part of the time only, because the rest is copying and waiting; and a picture takes "
-        "longer in the server (ms per picture in-process / in the server):",
+        "two possible reasons. The framework computes in a part of the time only, because the rest "
+        "is copying and waiting. And a picture may take longer in the server. The speed that "
+        "remains is the product: part of the time × ms per picture in-process / in the server.",
         *slow,
     ]
     if not slow:
