@@ -35,7 +35,8 @@ NAMES = "[...document.querySelectorAll('.jp-DirListing-itemText')].map(e => e.te
 COURSE = ("lectures", "assignments", "model_repository/square", ".gitignore")
 
 #: The texts in a notebook's outputs with too little contrast: (text, ratio). Words need 4.5:1 (WCAG
-#: 2.2, 1.4.3), single signs 3:1 (1.4.11). Opacity mixes a colour with its background.
+#: 2.2, 1.4.3), single signs 3:1 (1.4.11). Opacity mixes a colour with its background. In a drawing
+#: the bar below a text is its background.
 FAINT = """
 const parts = text => (text.match(/[\\d.]+/g) || []).map(Number);
 const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -52,8 +53,14 @@ for (const output of document.querySelectorAll('.jp-Notebook .jp-OutputArea-outp
       clear *= Number(getComputedStyle(ground).opacity);
       ground = ground.parentElement;
     }
-    const below = parts(getComputedStyle(ground || document.body).backgroundColor);
-    const [r, g, b, a] = parts(getComputedStyle(own).color);
+    const look = getComputedStyle(own), drawn = own.closest('svg');
+    const {x, y, width, height} = own.getBoundingClientRect();
+    const bar = drawn && document.elementsFromPoint(x + width / 2, y + height / 2).find(e =>
+      drawn !== e && drawn.contains(e) && !e.closest('text')
+      && getComputedStyle(e).fill.startsWith('rgb'));
+    const below = parts(bar ? getComputedStyle(bar).fill
+      : getComputedStyle(ground || document.body).backgroundColor);
+    const [r, g, b, a] = parts(drawn ? look.fill : look.color);
     const seen = [r, g, b].map((v, i) => v * (a ?? 1) * clear + below[i] * (1 - (a ?? 1) * clear));
     const [low, high] = [light(seen), light(below)].sort((x, y) => x - y);
     const ratio = (high + 0.05) / (low + 0.05);
@@ -267,6 +274,64 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         assert answer.is_success, answer.text
         window.click("//button[contains(., 'Look again')]")
         window.until(shows, "✓ Done Let square compute five rows in one execution.")
+
+
+#: What the notebook of the next test draws, one kind of figure or table per cell.
+KINDS = """
+import pandas as pd
+from workbook import measure
+from workbook.lessons import Premise, compare_curve, simulator, slots
+table = pd.DataFrame({"model": ["square", "digits_onnx"], "ms": [1.5, 20.25]}, index=["a", "b"])
+table
+# %%
+measure.plot_bars(table[["ms"]], title="Where the time goes", below="ms")
+# %%
+config = {"name": "m", "max_batch_size": 4, "instance_group": [{"count": 4, "kind": "KIND_CPU"}]}
+plan = measure.every(1, 60)
+model = simulator.from_config({**config, "dynamic_batching": {}})
+result = simulator.simulate(model, plan, duration_ms=20)
+measure.plot_timeline(result.spans, title="Sixty requests")
+# %%
+slots.draw(measure.executions(result.spans), most=4)
+# %%
+compare_curve("figures.curve", [1, 2, 4], [1, 3, 7], premise=Premise(True, ""))
+"""
+#: Each drawing of the page: its height, and how light the ground below it is, from 0 to 1.
+DRAWINGS = r"""
+return [...document.querySelectorAll('.jp-OutputArea-output svg[role=img]')].map(svg => {
+  let ground = svg;
+  while (ground && getComputedStyle(ground).backgroundColor === 'rgba(0, 0, 0, 0)')
+    ground = ground.parentElement;
+  const [red] = getComputedStyle(ground || document.body).backgroundColor.match(/\d+/g);
+  return {high: svg.getBoundingClientRect().height, light: red / 255};
+});
+"""
+
+
+@pytest.mark.server
+@needs_browser
+@pytest.mark.timeout(900)
+def test_figures_and_tables_follow_the_theme(lab: Lab, tmp_path: Path) -> None:
+    source = nbformat.read(lab.home / "lectures/00__start/00__start.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    source.cells = [nbformat.v4.new_code_cell(text) for text in KINDS.strip().split("\n# %%\n")]  # type: ignore[no-untyped-call]
+    (lab.home / "work/figures.ipynb").write_text(notebooks.text(source), "utf-8")
+    with Browser(tmp_path / "profile", size=(1280, 5000)) as window:  # all cells are in sight
+        opened(window, lab, "figures.ipynb", "measure.plot_bars")
+        window.menu("Run", "Run All Cells")
+        window.until(f"return (() => {{{DRAWINGS}}})().length === 4", seconds=300)
+        for theme, dark in (("JupyterLab Light", False), ("JupyterLab Dark", True)):
+            window.menu("Settings", "Theme", theme)
+            window.until(f"return document.body.dataset.jpThemeLight === '{str(not dark).lower()}'")
+            assert window.run(FAINT) == []
+            drawings = window.run(DRAWINGS)
+            assert {drawing["light"] < 0.2 for drawing in drawings} == {dark}, drawings
+            # The legend and the last row are seen at the same time.
+            assert max(drawing["high"] for drawing in drawings) < 650, drawings
+        sides = window.run(
+            "return [...document.querySelectorAll('.jp-OutputArea-output tr')]"
+            ".map(row => [...row.cells].map(cell => getComputedStyle(cell).textAlign))"
+        )
+        assert sides == [["left", "left", "right"]] * 3
 
 
 #: The text of the editor at a place in the page, replaced as by typing.

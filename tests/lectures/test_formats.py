@@ -98,28 +98,30 @@ def test_one_measurement_is_not_enough(lab: Triton) -> None:
 def test_formats_are_compared_where_two_measurements_agree() -> None:
     assert formats.explained() == ""
     formats._keep(dataclasses.replace(ROW, format="fast", at_8=390.0))
-    assert formats.explained() == "Served, all reach 80% of in-process: fast."
+    assert formats.explained() == (
+        "The server reaches at least 80% of the in-process speed with: fast."
+    )
     formats._keep(dataclasses.replace(ROW, format="disturbed", spread=2.3))
     said = formats.explained()
-    assert "all reach 80% of in-process: fast." in said
+    assert "with: fast." in said
     assert "This run does not show it" in said
     assert "disturbed (2.3)" in said
     formats._keep(dataclasses.replace(ROW, format="slow"))
     assert "slow: 75% ≈ 75% × 2.50 / 2.50" in formats.explained()
     formats._keep(dataclasses.replace(ROW, format="fast", at_8=1200.0))
-    assert "slower than the server: fast. Do not compare." in formats.explained()
-    assert "all reach" not in formats.explained()
+    assert "other programs must have disturbed it: fast." in formats.explained()
+    assert "at least 80%" not in formats.explained()
 
 
 def test_a_row_says_how_fast_it_is_beside_the_framework_in_process() -> None:
     assert ROW.ratio == 0.75
     assert ROW.busy == 0.75
-    assert ROW.served.startswith("Served, 75% of the in-process speed")
+    assert ROW.served.startswith("The server reaches 75% of the in-process speed.")
     slow = dataclasses.replace(ROW, infer_ms=3.0)
     assert "computed in 90% of the time" in slow.served
-    assert "3.00 ms per picture, in-process 2.50 ms" in slow.served
+    assert "3.00 ms per picture, and in-process 2.50 ms" in slow.served
     assert dataclasses.replace(ROW, infer_ms=4.0).busy == 1
-    assert "do not compare" in dataclasses.replace(ROW, in_process=200.0).served
+    assert "Do not compare" in dataclasses.replace(ROW, in_process=200.0).served
 
 
 def test_a_row_that_was_not_repeated_replaces_none_that_was() -> None:

@@ -62,10 +62,29 @@ def test_names_of_requests_can_be_read(colour: str) -> None:
     assert contrast(DRAW["NAME"], colour) >= READABLE
 
 
-def test_text_of_a_figure_can_be_read() -> None:
+def test_text_of_a_figure_s_png_can_be_read() -> None:
     assert contrast(style.GREY, style.CARD) >= READABLE
     face = style.Picture(1, 1).patch
     assert (to_hex(face.get_facecolor()), face.get_alpha()) == (style.CARD, None)
+
+
+@pytest.mark.parametrize("colour", style.COLOURS)
+def test_text_on_a_bar_can_be_read(colour: str) -> None:
+    assert contrast(style.INK, colour) >= READABLE
+
+
+def test_a_figure_takes_the_page_s_text_colour_and_changes_nothing_else_of_it() -> None:
+    figure = style.Picture(4, 2, 'Queue & "compute"')
+    style.panel(figure.subplots(), "Latency (ms)", below="seconds")
+    shown = figure._repr_mimebundle_()["text/html"]
+    assert shown == figure.svg()  # the same data, the same text
+    assert ElementTree.fromstring(shown.replace("xlink:", "")).get("aria-label") == (
+        'Queue & "compute"'
+    )
+    assert style.GREY not in shown
+    assert style.CARD not in shown
+    assert "fill: currentColor" in shown
+    assert "<style" not in shown  # it would hold for all of the page
 
 
 def test_contrast_is_wcags() -> None:

@@ -43,7 +43,11 @@ a premise that does not hold is an error.
 
 from .. import measure
 from ..common.unattended import UNATTENDED, unattended
+<<<<<<< HEAD
 from . import slots
+=======
+from . import tables
+>>>>>>> fi
 from .cards import Card
 from .claims import claim
 from .curves import compare_curve, predict_curve, remembered_curve
@@ -91,3 +95,5 @@ __all__ = [
     "unattended",
     "write",
 ]
+
+tables.align()

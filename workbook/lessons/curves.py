@@ -41,7 +41,7 @@ def predict_curve(
         key: the prediction's name, for `compare_curve`: small letters, digits, dots, underscores.
         question: what is asked.
         x: the points for which the reader chooses a value, eight at most.
-        y_range: the lowest and the highest value of a slider.
+        y_range: the lowest and the highest value that is possible. The sliders begin at the lowest.
         unit: of the values.
         below: what x is, with its unit.
 
@@ -190,8 +190,7 @@ def _figure(
         axes.plot(*curve, marker="^", linestyle=":", color=colour, label=source)
     if min(measured[1]) >= 0:
         axes.set_ylim(bottom=0)
-    # On the card's own colour, so that no grid line goes through its text.
-    axes.legend(facecolor=style.CARD, edgecolor="none", framealpha=1, labelcolor=style.GREY)
+    style.legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

@@ -102,11 +102,15 @@ class Row:
     def served(self) -> str:
         """A sentence that compares the server's speed with the framework in-process."""
         if self.ratio > 1:
-            return "The in-process run was disturbed: do not compare."
+            return (
+                "The in-process run was slower than the server, because other programs disturbed "
+                "it. Do not compare the two."
+            )
         return (
-            f"Served, {self.ratio:.0%} of the in-process speed: the framework computed in "
-            f"{self.busy:.0%} of the time (the rest is copies and waiting), and took "
-            f"{self.infer_ms:.2f} ms per picture, in-process {1000 / self.in_process:.2f} ms."
+            f"The server reaches {self.ratio:.0%} of the in-process speed. In the server the "
+            f"framework computed in {self.busy:.0%} of the time, because the rest is copying and "
+            f"waiting. There it took {self.infer_ms:.2f} ms per picture, and in-process "
+            f"{1000 / self.in_process:.2f} ms."
         )
 
     @property
@@ -234,7 +238,9 @@ def add(
         ValueError: `rounds` is less than 2.
     """
     if rounds < 2:
-        raise ValueError("A measurement that is not repeated has no spread.")
+        raise ValueError(
+            "Measure at least twice: the spread is the difference between two measurements."
+        )
     loads, memory = [], []
     for _ in range(2):
         server.unload(model)
@@ -327,26 +333,29 @@ def explained() -> str:
     clear = [row for row in rows() if row.repeated and row.ratio <= 1]
     slow = [f"  {row.format}: {row.factors}" for row in clear if row.ratio < 0.8]
     lines = [
-        "Served, these reach less than 80% of the in-process speed. Two things make it: the share "
-        "of the time in which the framework computes (the rest is copies and waiting), times its "
-        "ms per picture in-process / in the server:",
+        "The server reaches less than 80% of the in-process speed with these formats. There are "
+        "two possible reasons. The framework computes in a part of the time only, because the rest "
+        "is copying and waiting. And a picture may take longer in the server. The speed that "
+        "remains is the product: part of the time × ms per picture in-process / in the server.",
         *slow,
     ]
     if not slow:
-        lines = [f"Served, all reach 80% of in-process: {', '.join(row.format for row in clear)}."]
+        names = ", ".join(row.format for row in clear)
+        lines = [f"The server reaches at least 80% of the in-process speed with: {names}."]
     apart = [f"{row.format} ({row.spread:.1f})" for row in rows() if not row.repeated]
     if not clear:
         lines = []
     disturbed = [row.format for row in rows() if row.repeated and row.ratio > 1]
     if disturbed:
         lines.append(
-            "The in-process run was disturbed, since it was slower than the server: "
-            f"{', '.join(disturbed)}. Do not compare."
+            "Do not compare these, because their in-process run was slower than the server, so "
+            f"other programs must have disturbed it: {', '.join(disturbed)}."
         )
     if apart:
         lines.append(
-            "This run does not show it, since two measurements of the same throughput differ too "
-            f"much (better over worse): {', '.join(apart)}. Close other programs, measure again."
+            "This run does not show it for these, because two measurements of the same throughput "
+            "differ too much. The number says how many times larger the better one is: "
+            f"{', '.join(apart)}. Close other programs, and measure again."
         )
     return "\n".join(lines)
 

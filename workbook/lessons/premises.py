@@ -149,8 +149,8 @@ def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
     apart = max(values) / min(values) if min(values) > 0 else float("inf")
     return Premise(
         apart < factor,
-        f"measured {len(values)} times, the same thing differed by a factor of {apart:.1f}; "
-        "other programs may have taken the cores",
+        f"{len(values)} measurements of the same thing differ by a factor of {apart:.1f}, perhaps "
+        "because other programs used the cores",
     )
 
 

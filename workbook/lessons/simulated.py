@@ -99,10 +99,10 @@ class Served:
         places = self.run.places
         longest = float((places["end_ms"] - places["start_ms"]).max())
         return Premise(
-            late < _LATE_MS, f"a request was sent {late:.0f} ms away from its time"
+            late < _LATE_MS, f"a request was sent {late:.0f} ms before or after its planned time"
         ) & Premise(
             longest < self.duration_ms + _LATE_MS,
-            f"an execution took {longest:.0f} ms and not {self.duration_ms:g}",
+            f"an execution took {longest:.0f} ms, and {self.duration_ms:g} ms were planned",
         )
 
     def picture(self) -> slots.Drawing:
@@ -202,7 +202,8 @@ def explore(
             with the names of config.pbtxt, and the plan of requests.
         duration_ms: how long an execution takes.
         sliders: for each argument of `setting` the values that can be chosen. The first is shown
-            at first; on the slider they stand in the order of their size.
+            at first, so it is one that Triton takes; on the slider they stand in the order of
+            their size.
 
     Returns:
         The bench; its `serve` does what the button does.

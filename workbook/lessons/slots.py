@@ -10,6 +10,7 @@ page. It is small, so that a page can hold one for each position of a slider (`s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -18,12 +19,15 @@ from typing import Any
 import pandas as pd
 
 from ..common.errors import WorkbookError
+from ..measure import trace_tables
 
 BLUE, ORANGE, RED = "#2A8FD0", "#E69F00", "#D0342C"
 _INK = "#111111"  # text on a coloured slot
 _WIDE, _LEFT, _RIGHT = 820, 66, 14  # pixels
 _ROW, _SLOT, _GAP = 9.0, 14.0, 26.0
 _MOST = 80  # more requests cannot be told apart
+# In pixels: the most that requests and lanes take, so that a screen shows all and the legend.
+_ROWS, _LANES = 300.0, 240.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ def draw(
 ) -> Drawing:
     """Draw a table of executions.
 
-    Above, each request has a row: a thin line while it waits, a thick one while it is computed, and
-    a red cross where it was refused. Below, each instance has a lane, and each execution its slots.
+    Above, each request has a row, in the order of sending: a thin line while it waits, a thick one
+    while it is computed, and a red cross where it was refused. Below, each instance has a lane, and
+    each execution its slots.
 
     Args:
         table: of `measure.executions`, for a real server or for a simulation.
@@ -86,16 +91,18 @@ def draw(
     def colour(name: str) -> str:
         return colours.get(group(name), BLUE) if group else BLUE
 
-    row = _ROW if len(rows) <= 40 else 6.0
-    top = 36.0
+    row = min(_ROW, _ROWS / len(rows))
+    top = 48.0
     deep = max(most, int(table["size"].max()), 1 if over is None else int(over["size"].max()))
-    slot = min(_SLOT, 112 / deep)
     lanes = 1 + int(max(part["lane"].max() for part in (table, over) if part is not None))
+    slot = min(_SLOT, 112 / deep, (_LANES / lanes - 10) / deep)
     below = top + row * len(rows) + _GAP
     high = below + lanes * (deep * slot + 10) + 34
     parts = [
         _legend(colours, over is not None, not refused.empty),
         _axis(scale, top, below, high),
+        *(_text(_LEFT - 8, top + row * i + 3, rows[i], 9.5, text_anchor="end")
+          for i in range(0, len(rows), math.ceil(_ROW / row))),
         *(_request(scale, top + row * i, row, name, table, refused, colour(name))
           for i, name in enumerate(rows)),
         *_lanes(scale, table, below, slot, deep, most, colour),
@@ -140,10 +147,10 @@ def _refused(table: pd.DataFrame, answers: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _rows(table: pd.DataFrame, refused: pd.DataFrame) -> list[str]:
-    """All requests, in the order in which they came."""
+    """All requests, in the order of sending."""
     came = dict(zip(table["request_id"], table["queued_ms"], strict=True))
     came |= dict(zip(refused["id"], refused["came_ms"], strict=True))
-    return sorted(came, key=lambda name: came[name])
+    return trace_tables.in_order(came)
 
 
 def _text(x: float, y: float, text: str, size: float = 11, **more: str) -> str:
@@ -174,7 +181,10 @@ def _legend(colours: Mapping[str, str], framed: bool, crossed: bool) -> str:
 
 def _axis(scale: _Scale, top: float, below: float, high: float) -> str:
     step = next(s for s in (5, 10, 20, 50, 100, 200, 500, 1000, 5000) if scale.end / s <= 12)
-    parts = [_text(4, below + 12, "instance")]
+    parts = [
+        _text(_LEFT, top - 12, "requests, in the order of sending:"),
+        _text(4, below + 12, "instance"),
+    ]
     for ms in range(0, int(scale.end) + 1, step):
         x = scale(ms)
         line = f"M{x:.1f} {top - 6:.0f}V{high - 26:.0f}"
@@ -187,17 +197,15 @@ def _request(
     scale: _Scale, y: float, high: float, name: str, table: pd.DataFrame, refused: pd.DataFrame,
     colour: str,
 ) -> str:  # fmt: skip
-    legible = high > 8
-    label = _text(_LEFT - 8, y + 3, name, high + 0.5, text_anchor="end") if legible else ""
     lost = refused[refused["id"] == name]
     if not lost.empty:
         arrived, answered = float(lost["came_ms"].iloc[0]), float(lost["answered_ms"].iloc[0])
         cross = _cross(scale(answered), y) if answered <= scale.end else ""
-        return label + _line(scale, arrived, answered, y) + cross
+        return _line(scale, arrived, answered, y) + cross
     own = table[table["request_id"] == name].iloc[0]
     bar = _bar(scale(own.start_ms), scale(own.end_ms), y - high * 0.36, high * 0.72,
                f'fill="{colour}"')  # fmt: skip
-    return label + _line(scale, own.queued_ms, own.start_ms, y) + bar
+    return _line(scale, own.queued_ms, own.start_ms, y) + bar
 
 
 def _line(scale: _Scale, begin: float, end: float, y: float) -> str:

@@ -1,11 +1,13 @@
 """`plot_timeline`: how long each request waited, and with which others it was computed.
 
-Above, one row per request: a thin line while it waits in the queue, a thick one while it is
-computed. Below, one lane per instance: one bar per execution, its requests stacked in it.
+Above, one row per request, in the order of sending: a thin line while it waits in the queue, a
+thick one while it is computed. Below, one lane per instance: one bar per execution, its requests
+stacked in it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _MOST = 64  # more rows than this cannot be told apart
 _BAR = 0.82  # of a lane's height
+# In inches: the most that requests and lanes take, so that a screen shows all and the legend.
+_ROWS, _LANES = 3.2, 2.2
+_LABEL = 0.13  # inches between two names of rows, at least
 _LEGIBLE = 5.5  # points; names that would be smaller are left out
 
 
@@ -56,7 +61,7 @@ def plot_timeline(
     models = list(dict.fromkeys([*order, *table["model"]]))
     models = [model for model in models if model in set(table["model"])]
     table = table.assign(request=_requests(spans, table))
-    rows = list(dict.fromkeys(table.sort_values(["queued_ms", "trace"])["request"]))
+    rows = trace_tables.in_order(table.groupby("request")["queued_ms"].min().to_dict())
     if len(rows) > _MOST:
         raise WorkbookError(
             f"{len(rows)} requests cannot be told apart in one picture.",
@@ -68,13 +73,17 @@ def plot_timeline(
         for model in models
         for number in range(int(table.loc[table["model"] == model, "lane"].max()) + 1)
     ]
+    above = min(max(1.0, 0.17 * len(rows)), _ROWS)
     lane = max(0.5, min(0.17 * int(table["size"].max()), 1.5))  # inches
-    above, below = max(1.0, 0.17 * len(rows)), max(0.75, lane * len(lanes))
+    below = min(max(0.75, lane * len(lanes)), _LANES)
+    lane = min(lane, below / len(lanes))
     figure = style.Picture(8.6, above + below + 1.35, _describe(table, lanes))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[above, below])
-    style.panel(top, "Each request: waits ─  is computed ━", grid="x")
+    style.panel(
+        top, "Each request, in the order of sending: ─ it waits, ━ it is computed", grid="x"
+    )
     style.panel(bottom, "Each instance: one bar per execution", below="milliseconds", grid="x")
-    _draw_requests(top, table, rows, colour)
+    _draw_requests(top, table, rows, colour, every=math.ceil(_LABEL * len(rows) / above))
     _draw_lanes(bottom, table, lanes, colour, lane)
     top.tick_params(length=0)
     top.spines["bottom"].set_visible(False)
@@ -119,15 +128,15 @@ def _colours(table: pd.DataFrame, models: Sequence[str]) -> tuple[dict[int, str]
 
 
 def _draw_requests(
-    axes: Axes, table: pd.DataFrame, rows: Sequence[str], colour: Mapping[int, str]
+    axes: Axes, table: pd.DataFrame, rows: Sequence[str], colour: Mapping[int, str], every: int
 ) -> None:
     place = {name: i for i, name in enumerate(rows)}
     for row in table.itertuples():
         y = place[row.request]
-        axes.plot([row.queued_ms, row.start_ms], [y, y], color=style.GREY, linewidth=1.2)
+        axes.plot([row.queued_ms, row.start_ms], [y, y], color=style.GREY, linewidth=1.2, alpha=0.6)
         axes.plot([row.queued_ms], [y], color=style.GREY, marker="|", markersize=5)
         axes.barh(y, row.end_ms - row.start_ms, 0.7, left=row.start_ms, color=colour[row.Index])
-    axes.set_yticks(range(len(rows)), rows, fontsize=7.5)
+    axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
 
 

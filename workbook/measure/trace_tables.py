@@ -9,7 +9,7 @@ have exactly the same timestamps of the computation; this is how executions are 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,28 @@ def executions(spans: pd.DataFrame) -> pd.DataFrame:
     for name in ("queued_ms", "start_ms", "end_ms"):
         table[name] -= origin
     return table[PLACES]
+
+
+def in_order(came: Mapping[str, float]) -> list[str]:
+    """The names of requests in the order in which they were sent.
+
+    Requests that are sent at the same time reach the server in any order. A plan numbers them as
+    they are sent (`request_plan.every`), so the numbers decide among names that begin alike.
+
+    >>> in_order({"r2": 0.1, "r10": 0.2, "late": 9.0, "r1": 0.3})
+    ['r1', 'r2', 'r10', 'late']
+
+    Args:
+        came: name → when the request reached the server.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in came:
+        alike.setdefault(name.rstrip("0123456789"), []).append(name)
+    sent: dict[str, float] = {}
+    for start, names in alike.items():
+        names.sort(key=lambda name: int(name.removeprefix(start) or 0))
+        sent |= zip(names, sorted(came[name] for name in names), strict=True)
+    return sorted(sent, key=lambda name: sent[name])
 
 
 def _lanes(table: pd.DataFrame) -> dict[int, int]:

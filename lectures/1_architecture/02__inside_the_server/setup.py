@@ -70,7 +70,10 @@ def settled(grown: pd.DataFrame) -> Premise:
     """
     seen = list(grown["processes"])
     expected = ([1] * len(seen), list(grown["instances"]))
-    return Premise(seen in expected, f"{seen} processes: an old one had not ended")
+    return Premise(
+        seen in expected,
+        f"the numbers of processes were {seen}, because one of an earlier load had not ended yet",
+    )
 
 
 def log_lines(log: str, words: str) -> list[str]:

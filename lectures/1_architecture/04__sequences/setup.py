@@ -257,7 +257,7 @@ def plot_votes(totals: Any, digit: int) -> style.Picture:
         if mine or other in values.argmax(axis=1):
             axes.text(
                 len(values) + 0.08, values[-1, other], str(other), va="center", fontsize=9,
-                color=style.INK if mine else style.GREY,
+                color=style.GREY, weight="bold" if mine else "normal",
             )  # fmt: skip
     axes.set_xticks(list(steps))
     return figure

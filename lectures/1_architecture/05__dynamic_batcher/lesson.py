@@ -77,7 +77,7 @@ predict_curve(
     "batcher.load",
     "Requests come at a steady pace. How many of them share an execution, on average?",
     x=[25, 50, 100, 200, 400],
-    y_range=(0, 8),
+    y_range=(1, 8),
     unit="requests per execution",
     below="requests per second",
 )

@@ -77,7 +77,9 @@ def one_gains_most(rates: pd.DataFrame) -> Premise:
     """Premise: `repeated`, and the largest gain is clearly larger than the second."""
     second, first = sorted(rates["batched"] / rates["one by one"])[-2:]
     apart = Premise(
-        first > 1.1 * second, f"the largest gains, ×{second:.1f} and ×{first:.1f}, are too close"
+        first > 1.1 * second,
+        f"the two largest gains, ×{second:.1f} and ×{first:.1f}, are too close to tell which is "
+        "larger",
     )
     return repeated(rates) & apart
 

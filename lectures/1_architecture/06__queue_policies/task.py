@@ -19,7 +19,8 @@ _REFUSED, _LONGEST_MS = 0.05, 350
         "A longer queue serves the ordinary day. Try it, and look at what becomes of the flood: "
         "how many are served, and was the model busy all the time?",
         "A request that a full queue refuses does not wake the batcher (see the half second "
-        "above). A request that may wait does. What else than a size can end the wait?",
+        "above). A request that may wait in the queue wakes it. Which setting other than a size "
+        "can end the wait?",
         "`timeout_action: REJECT` with a default timeout of 200000 microseconds, and no size.",
     ),
     solution="""

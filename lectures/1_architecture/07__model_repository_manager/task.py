@@ -26,7 +26,8 @@ _ROWS = 20
         'What does `lab.load("half")` say? Which version does it name, and which file?',
         'Compare the sizes: `setup.tree(models / "half")`. Version 2 is to hold the same weights '
         "as version 1.",
-        "The version policy keeps the newest version alone. For both, write "
+        "Only version 2 is ready, because the version policy keeps the newest version only. For "
+        "both, write "
         "`version_policy { all { } }` into the config, or pass it with the load command.",
     ),
     solution="""

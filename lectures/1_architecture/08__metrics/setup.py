@@ -168,7 +168,9 @@ def split(server: Server, model: str, clients: int = 8) -> pd.Series:
 def counted(grown: pd.Series, requests: int) -> Premise:
     """Premise: the counter of successful requests grew by the number of requests sent."""
     found = int(grown["nv_inference_request_success"])
-    return Premise(found == requests, f"{requests} were sent, and the server counted {found}")
+    return Premise(
+        found == requests, f"{requests} requests were sent, and the server counted {found}"
+    )
 
 
 def all_went_wrong(table: pd.DataFrame) -> Premise:
@@ -181,14 +183,19 @@ def only_slept(parts: pd.DataFrame) -> Premise:
     """Premise: berta's executions took hardly longer than their sleep."""
     ms, sleep = parts.loc["berta", "compute_infer"], SERVICES["berta"][1]
     return Premise(
-        ms < 1.25 * sleep, f"berta sleeps {sleep} ms and took {ms:.0f}: the machine is busy"
+        ms < 1.25 * sleep,
+        f"berta took {ms:.0f} ms though she only sleeps {sleep} ms, because the machine is busy",
     )
 
 
 def undisturbed(rates: list[pd.Series]) -> Premise:
     """Premise: with 8 clients and 8 instances, berta reached over 70 % of the possible rate."""
     part = min(rate["berta"] for rate in rates) * SERVICES["berta"][1] / 1000 / 8
-    return Premise(part > 0.7, f"berta, who only sleeps, reached {part:.0%} of her throughput")
+    return Premise(
+        part > 0.7,
+        f"berta reached {part:.0%} of the throughput that her sleep allows, because the machine is "
+        "busy",
+    )
 
 
 def plot_shares(parts: pd.DataFrame) -> style.Picture:

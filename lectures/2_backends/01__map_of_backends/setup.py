@@ -159,7 +159,8 @@ def all_tried(names: pd.DataFrame) -> Premise:
     """Premise: the server knew each of its own backends, so each refusal is about a name."""
     here = names[names["backend"].isin(list(MODELS))]
     return Premise(
-        bool((here["only backend"] == "yes").all()), "the server refused backends that it has"
+        bool((here["only backend"] == "yes").all()),
+        "the server refused backends that it has, so its refusals say nothing about the names",
     )
 
 

@@ -174,7 +174,7 @@ def in_one(*runs: Run) -> Premise:
     sizes = [run.sizes for run in runs]
     return Premise(
         all(size == [TOGETHER] for size in sizes),
-        f"the requests did not share one execution: {sizes}",
+        f"the requests did not share one execution; the executions had {sizes} requests",
     )
 
 

@@ -308,7 +308,9 @@ def unpacked(costs: Mapping[str, float]) -> Premise:
     """Premise: the archive's first load took clearly longer than one without an environment."""
     first, none = costs["archive, the first time"], costs["no environment"]
     return Premise(
-        first > 1.3 * none, f"the first load took {first:.1f} s, one without environment {none:.1f}"
+        first > 1.3 * none,
+        f"the first load took {first:.1f} s, hardly longer than the {none:.1f} s of a load without "
+        "an environment",
     )
 
 

@@ -20,7 +20,8 @@ _ROWS = 8
     "pytorch.scaled",
     hints=(
         "Compare the config's names with the arguments of forward(image, black, white).",
-        "Arguments' names count only if every input has one. Else the order of the config counts.",
+        "The names count only if each input in the config has the name of an argument. Otherwise "
+        "the order in the config counts.",
         'Either name the first input "image", or let the config have the order of forward(). '
         "Then load it.",
     ),

@@ -156,7 +156,10 @@ def clearly_slowest(table: pd.DataFrame) -> Premise:
         table: from `nodes`.
     """
     second, first = sorted(convolutions(table))[-2:]
-    return Premise(first > 1.1 * second, f"the slowest two took {first:.2f} and {second:.2f} ms")
+    return Premise(
+        first > 1.1 * second,
+        f"the two slowest took {first:.2f} and {second:.2f} ms, too close to tell which is slower",
+    )
 
 
 def older_export(*given: Any, **options: Any) -> None:

@@ -145,7 +145,8 @@ def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
 
     Returns:
         One row per way, `OpenVINO, f32`, `OpenVINO, default` and `ONNX Runtime, f32`: `ms`, the
-        fastest call of the fastest turn; `spread`, the second fastest turn over the fastest.
+        fastest call of the fastest turn; `spread`, the time of the fastest call in the second
+        fastest turn, divided by `ms`. 1 means that two turns agree.
     """
     import onnxruntime as ort
     import openvino as ov

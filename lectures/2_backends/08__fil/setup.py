@@ -107,8 +107,8 @@ def agreed(table: pd.DataFrame) -> Premise:
     apart = float(table["spread"].max())
     return Premise(
         apart < 3,
-        f"what many rows gain over one differed by a factor of {apart:.1f} between the two rounds, "
-        "since other programs took the cores in one of them",
+        f"the gain of many rows per request over one row was {apart:.1f} times larger in one round "
+        "than in the other, because other programs used the cores in one of them",
     )
 
 
@@ -166,7 +166,7 @@ def forest_counts(
 
 def sure(likely: Array) -> Premise:
     """Premise: the model is sure of at least one row."""
-    return Premise(float(likely.max()) > 0.9, "the model is sure of no row")
+    return Premise(float(likely.max()) > 0.9, "the model gives no row a probability above 0.9")
 
 
 def plot_speeds(table: pd.DataFrame) -> style.Picture:

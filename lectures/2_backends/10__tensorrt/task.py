@@ -46,9 +46,9 @@ def start(folder: Path) -> Server:
     """,
 )
 def build(server: Server) -> None:
-    """Write build.sh: the command line with which TensorRT 11 builds an engine from digits.onnx for
-    1 to 32 pictures, with kernels chosen for 8, as Triton's file of version 1 of digits_tensorrt,
-    without measuring it."""
+    """Write build.sh: the command line with which TensorRT 11 builds an engine from digits.onnx.
+    The engine takes 1 to 32 pictures, and its kernels are chosen for 8. It is written to the file
+    that Triton reads as version 1 of digits_tensorrt. It is only built, and not measured."""
     file = server.repository / _FILE
     if not file.is_file():
         raise NotYet("There is no build.sh yet.")

@@ -53,8 +53,8 @@ def start(folder: Path) -> Server:
     """,
 )
 def answers(server: Server) -> None:
-    """Correct the two files of `assistant`, load it, and let it answer a prompt of 100 tokens with
-    16 tokens, which the metrics port counts."""
+    """Correct the two files of `assistant`, and load it. It answers a prompt of 100 tokens with 16
+    tokens, and the metrics port counts these tokens."""
     if not server.ready("assistant"):
         raise NotYet("assistant is not loaded.")
     before = measured.count(server, "assistant", "generation_tokens_total")

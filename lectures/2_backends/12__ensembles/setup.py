@@ -188,7 +188,10 @@ def met(run: Run) -> Premise:
 
     On a busy machine each text may have passed a step before the next text arrives.
     """
-    return Premise(max(run.sizes, default=0) >= 4, "hardly any texts met in a step")
+    return Premise(
+        max(run.sizes, default=0) >= 4,
+        "no step computed four texts together, because they came too far apart",
+    )
 
 
 def fastest(rates: pd.Series) -> str:

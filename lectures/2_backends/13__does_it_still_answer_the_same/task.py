@@ -41,9 +41,9 @@ _NEARER = 0.5  # of the largest deviation of a score in a model with all nodes i
     """,
 )
 def camera(server: Triton) -> None:
-    """Convert eights_fp16 anew and load it: at least three quarters of its weights are fp16, the
-    largest deviation of a score is less than half of that of a conversion as a whole, and at most
-    one of the 9,000 verdicts is another one than that of eights_fp32."""
+    """Convert eights_fp16 anew and load it. At least three quarters of its weights are fp16. Its
+    largest deviation of a score is less than half of the deviation that one gets if the whole
+    network is converted. At most one of its 9,000 verdicts differs from that of eights_fp32."""
     if not server.ready("eights_fp16"):
         raise NotYet("eights_fp16 is not loaded.")
     share = _share_of_fp16(server.repository / "eights_fp16/1/model.onnx")

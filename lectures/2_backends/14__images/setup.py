@@ -71,7 +71,8 @@ def linked(table: pd.DataFrame) -> Styler:
         return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
 
     style = table.style.format(link, subset=["source"])
-    return style.set_properties(**{"text-align": "left"})
+    left = {"selector": "th, td", "props": "text-align: left"}
+    return style.set_table_styles([left])  # type: ignore[list-item]
 
 
 def releases() -> pd.DataFrame:

@@ -74,8 +74,9 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
     Returns:
         One row per setting: `ms`, the fastest request of all turns; `first_ms`, the first request;
         `memory_mb`, the memory of the model's own processes, and the growth of the server's
-        process; `spread`, the fastest request of the second fastest turn, divided by the fastest
-        request of the fastest turn. The other two turns may have been disturbed.
+        process; `spread`: the two fastest of the four turns are compared, because other
+        programs may have disturbed the others. It is the time of the fastest request in the second
+        fastest turn, divided by that in the fastest turn. 1 means that both agree.
     """
     turns: dict[str, list[float]] = {setting: [] for setting in names}
     first: dict[str, float] = {}
