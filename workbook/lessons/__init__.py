@@ -43,11 +43,7 @@ a premise that does not hold is an error.
 
 from .. import measure
 from ..common.unattended import UNATTENDED, unattended
-<<<<<<< HEAD
-from . import slots
-=======
-from . import tables
->>>>>>> fi
+from . import slots, tables
 from .cards import Card
 from .claims import claim
 from .curves import compare_curve, predict_curve, remembered_curve
