@@ -3,11 +3,11 @@ fails the checks that it should, with the messages that it should.
 
 An assignment contributes its mutants.py. `-k a2__forest` runs the tests of one assignment only.
 There are hundreds of mutants. `make test ALL=yes` tries the right answers, and two mutants for each
-check. A mutant is judged by the checks that it must fail, and by the checks that these
-need. Right answers, and the first mutant for each check, are judged by all checks; `make mutants`
-does this with every mutant. `make test` tries the solution, the release and two mutants of each
-assignment, and all tests that only read the sources. With several workers, each assignment's
-mutants run on one of them, and its other tests on one (tests/scheduling.py).
+check. A mutant is judged by the checks that it must fail, and by the checks that these need. Right
+answers, and the first mutant for each check, are judged by all checks; `make mutants` does this
+with every mutant. `make test` tries the solution, the release and two mutants of each assignment,
+and all tests that only read the sources. With several workers, one of them runs each assignment's
+mutants, and one its other tests (tests/scheduling.py).
 """
 
 from __future__ import annotations
@@ -400,7 +400,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_value_breaks_a_check(
