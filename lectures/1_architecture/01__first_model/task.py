@@ -9,7 +9,7 @@ from typing import Any
 
 from workbook import zoo
 from workbook.lessons.files import place
-from workbook.lessons.shared.digits_model import ask, save_weights
+from workbook.lessons.shared.digits_model import save_weights, scores
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
@@ -79,7 +79,7 @@ def initialize(server: Server) -> None:
 
 def _right(server: Server, pictures: Any, digits: Any) -> int:
     """Send the pictures in one request, and count those that the model recognises."""
-    return int((ask(server, "digits", pictures).argmax(1) == digits).sum())
+    return int((scores(server, "digits", pictures).argmax(1) == digits).sum())
 
 
 def _log_until(server: Server, begin: int, line: str) -> str:

@@ -63,7 +63,9 @@ def door(server: setup.Door) -> None:
     if (answer := setup.reach(server.grpc_url, **trust)) != "yes":
         raise NotYet(f"A client that trusts root.pem gets no answer over TLS ({answer}).")
     with grpc.InferenceServerClient(server.grpc_url, **trust) as client:
-        setup.ask(client, digits_model.pictures()[:1])  # inference stays open for clients with TLS
+        setup.read_digit(
+            client, digits_model.pictures()[:1]
+        )  # inference stays open for clients with TLS
     if setup.lists(server.grpc_url, **trust):
         raise NotYet("Over gRPC the repository's index opens without the header.")
     key = {f"triton-grpc-protocol-{HEADER}": WORD}

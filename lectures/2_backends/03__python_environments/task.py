@@ -34,7 +34,7 @@ def strict(server: Server) -> None:
         if not server.ready(name):
             raise NotYet(f"{name} is not ready.")
         try:
-            package, _, prefix = setup.ask(server, name)
+            package, _, prefix = setup.environment_of(server, name)
         except Refusal as error:
             raise NotYet(f"A request to {name} fails: {_last(error.message)}") from None
         if package != wanted:

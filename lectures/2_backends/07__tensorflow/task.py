@@ -38,7 +38,7 @@ def chances(server: Triton) -> None:
     each of the 200 pictures. The network's files stay as they are."""
     if not server.ready("unsure"):
         raise NotYet("The model unsure is not loaded.")
-    found = formats.ask(server, "unsure")
+    found = formats.served_logits(server, "unsure")
     whole = np.exp(formats.reference() - formats.reference().max(axis=1, keepdims=True))
     wanted = whole / whole.sum(axis=1, keepdims=True)
     if np.abs(found.sum(axis=1) - 1).max() > _NEAR:
