@@ -17,27 +17,6 @@ from workbook.server import Server
 _REQUESTS, _ROWS = 3, 5
 _WAIT_SECONDS = 5.0  # until the log has the line that `finalize` writes
 
-SOLUTION = """\
-import numpy as np
-import triton_python_backend_utils as pb
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.weights = np.load(__file__.replace("model.py", "weights.npy"))
-        pb.Logger.log_info("weights read")
-        self.answered = 0
-
-    def execute(self, requests):
-        self.answered += len(requests)
-        pictures = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
-        scores = [x.reshape(-1, 64) @ self.weights[:64] + self.weights[64] for x in pictures]
-        return [pb.InferenceResponse([pb.Tensor("scores", y)]) for y in scores]
-
-    def finalize(self):
-        pb.Logger.log_info(f"answered {self.answered} requests")
-"""
-
 
 @define(
     "first_model.initialize",
@@ -48,7 +27,6 @@ class TritonPythonModel:
         "weights. Set a count to 0 there, and add len(requests) to it in execute.",
         'In finalize(self): pb.Logger.log_info(f"answered {self.answered} requests").',
     ),
-    solution={"digits/1/model.py": SOLUTION},
 )
 def initialize(server: Server) -> None:
     """The model digits reads its weights once, in initialize, and logs in finalize how many

@@ -22,11 +22,6 @@ from workbook.server import Server
         "has to be loaded again.",
         'Add response_cache { enable: true } to careful/config.pbtxt, and run lab.load("careful").',
     ),
-    solution="""
-        file = models / "careful/config.pbtxt"
-        file.write_text(file.read_text() + "response_cache { enable: true }")
-        lab.load("careful")
-    """,
 )
 def cached(server: Server) -> None:
     """A picture that careful has seen is answered without another run of it."""

@@ -20,12 +20,6 @@ from workbook.server import Server
         "Run `!{interpreter} -m pip --python {models}/strict/env/bin/python install --no-index "
         "{wheel}`, and load strict again.",
     ),
-    solution="""
-        import setup
-        setup.install(models / "strict/env", setup.wheel(models, "2.0"))
-        lab.unload("strict")
-        lab.load("strict")
-    """,
 )
 def strict(server: Server) -> None:
     """The model strict grades pictures with version 2.0 of the package, from an environment of its

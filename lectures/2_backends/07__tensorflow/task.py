@@ -25,13 +25,6 @@ _NEAR = 1e-3
         "Add parameters with the key TF_SIGNATURE_DEF and the string_value chances; the output of "
         "that signature is called probabilities, and the config has to name it.",
     ),
-    solution="""
-        file = models / "unsure/config.pbtxt"
-        text = file.read_text().replace('"logits"', '"probabilities"')
-        chosen = 'parameters { key: "TF_SIGNATURE_DEF" value { string_value: "chances" } }'
-        file.write_text(text + chosen)
-        lab.load("unsure")
-    """,
 )
 def chances(server: Triton) -> None:
     """The model unsure answers with the probabilities of both classes in place of logits, for
