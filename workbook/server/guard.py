@@ -94,7 +94,10 @@ def main() -> int:
         after = ". It is started again with its models." if again else after
         when = time.strftime("%H:%M:%S")
         with contextlib.suppress(OSError):  # a full disk
-            os.write(log, f"{ENDED}{why or how(server.returncode)}, at {when}{after}\n".encode())
+            os.write(
+                log,
+                f"{ENDED}{why or describe_status(server.returncode)}, at {when}{after}\n".encode(),
+            )
         if kept:
             keep(orders["log"], kept)
         end(server)
@@ -224,7 +227,7 @@ def end(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def how(status: int) -> str:
+def describe_status(status: int) -> str:
     """A process's return code in words: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
     return signal_name(-status) if status < 0 else f"exit status {status}"
 
