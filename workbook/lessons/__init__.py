@@ -46,7 +46,6 @@ from .files import place, show
 from .predictions import compare, predict, remembered
 from .premises import (
     Premise,
-    answered_before,
     arrived_together,
     attempt,
     sent_as_planned,
@@ -59,7 +58,6 @@ __all__ = [
     "UNATTENDED",
     "Card",
     "Premise",
-    "answered_before",
     "arrived_together",
     "attempt",
     "claim",
