@@ -72,7 +72,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no server: three
 # The modules of each notebook have the same names: mypy looks at one folder at a time.
 UNITS := $(dir $(wildcard lectures/*__*/lesson.py lectures/*/*__*/lesson.py))
 types_of_lectures = code=0; for unit in $(UNITS); do \
-	$(BIN)/mypy --no-error-summary $$(ls $$unit*.py | grep -v /lesson.py) || code=1; done; exit $$code
+	$(BIN)/mypy --no-error-summary $$(ls $$unit*.py | grep -v '/lesson.py\|/solution.py') || code=1; done; exit $$code
 
 # What runs in a sandbox cannot write compiled files, and would compile its packages every time.
 # Where the environment belongs to another user, it is left as it is: grading takes longer.
@@ -108,7 +108,7 @@ record = $(if $(filter-out no,$(ALL)),--record $(1))
 again = { test $$? -eq 1 && echo "Trying once more, each by itself, what failed:" && \
 	$(BIN)/pytest -v -x --last-failed --last-failed-no-failures=none $(call record,again) -m "$(1)" --numprocesses=0; }
 
-mutants: setup $(COMPILED) ## every wrong answer to assignments by all checks, and a class of 40 over all: an hour
+mutants: setup $(COMPILED) ## every wrong answer to assignments by all checks, second runs of long lectures, a class of 40
 	$(BIN)/pytest --durations=10 -m long
 
 grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignments; ASSIGNMENT=a2 for one

@@ -419,7 +419,7 @@ def plans(way: Literal["trtexec", "python"]) -> Callable[[], str]:
 
         if not on_gpu() or engines.lacking():
             raise NotRun(engines.lacking() or NO_GPU)
-        if way not in engines.ways():
+        if way not in engines.tools():
             raise NotRun(f"TensorRT's {way} is not installed")
         onnx_of = {"fp32": "digits_onnx", "fp16": "digits_onnx_fp16", "int8": "digits_onnx_int8"}
 

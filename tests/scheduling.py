@@ -1,9 +1,9 @@
-"""Distribute tests among pytest's workers: by file, and in two files by assignment or lecture.
+"""Distribute tests among pytest's workers: by file, and in four files by what they test.
 
-The tests of a file share a server, so one worker runs them all. The tests in test_assignments.py
-are the same for each assignment, and take minutes: there each assignment's mutants are a group of
-their own, and its other tests another one. Each lecture is a group too. The longest groups begin
-first, so that no worker is busy long after the others have ended.
+The tests of a file share a server, so one worker runs them all. `PARTS` names the files that take
+minutes and are divided further: by assignment, lecture or task. In test_assignments.py each
+assignment's mutants are a group of their own. The longest groups begin first, so that no worker is
+busy long after the others have ended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from collections.abc import Mapping, Sequence
 
 from xdist.scheduler import LoadFileScheduling
 
-#: The file whose tests are shared by assignment. They have its name in their parameters.
-PER_ASSIGNMENT = "tests/grader/test_assignments.py"
-#: The file in which each test is a group of its own.
-PER_LECTURE = "tests/lectures/test_lectures_run.py"
-_NAME = re.compile(r"\ba\d+__[a-z0-9_]+")
+_ASSIGNMENT = re.compile(r"\ba\d+__[a-z0-9_]+")
+#: Files that are divided, and what the tests of a group have in common in their names. A test
+#: without it belongs to the group of the file.
+PARTS = {
+    "tests/grader/test_assignments.py": _ASSIGNMENT,
+    "tests/attacks/test_every_assignment.py": _ASSIGNMENT,
+    "tests/lectures/test_lectures_run.py": re.compile(r".+"),
+    "tests/lectures/test_tasks.py": re.compile(r"(?<=\[)\w+\.\w+(?=\])"),
+}
 
 
 def group(nodeid: str) -> str:
@@ -30,18 +34,17 @@ def group(nodeid: str) -> str:
         group("tests/grader/test_assignments.py::test_solution[a2__forest-0]")    # and a2__forest
         group("tests/grader/test_assignments.py::test_mutant[a2__forest: one]")   # and its mutants
         group("tests/lectures/test_lectures_run.py::test_runs[08__fil]")          # and the test
+        group("tests/lectures/test_tasks.py::test_hints[python.verdict]")  # and python.verdict
 
     Args:
         nodeid: the test's node id.
 
     Returns:
         The test's file; for a test of one assignment, also its name, and whether it tries a mutant;
-        a lecture's test itself.
+        for a test of one task, also the task's id; a lecture's test itself.
     """
     file, _, test = nodeid.partition("::")
-    if file == PER_LECTURE:
-        return nodeid
-    found = _NAME.search(test) if file == PER_ASSIGNMENT else None
+    found = PARTS[file].search(test) if file in PARTS else None
     mutants = " mutants" * test.startswith("test_mutant[")
     return f"{file}::{found[0]}{mutants}" if found else file
 

@@ -132,7 +132,11 @@ def serve(
         raise
     if not detach:
         triton.stop()
-        raise ServerError("The server ended.", todo="Look at the end of its log.")
+        raise ServerError(
+            "The server ended.",
+            where=str(run_folders.last_log()),
+            todo="Look at the end of its log.",
+        )
     if still:
         raise typer.Exit(STILL_LOADING)
 

@@ -25,7 +25,7 @@ from workbook.common.errors import WorkbookError
 
 from . import export_rows, spreadsheet
 from .classroom import Classroom
-from .export_rows import Export, Finder, some
+from .export_rows import Export, Finder, list_names
 from .names import shown
 from .spreadsheet import Sheet, column, number, safe
 
@@ -89,11 +89,11 @@ def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: 
             kept[-1] = number(row.mark.total, comma)
     notes = [*export_rows.notes(found.values())]
     if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
-        notes.append(f"Graded, but not in Canvas's gradebook: {some(lost)}.")
+        notes.append(f"Graded, but not in Canvas's gradebook: {list_names(lost)}.")
     if nobody:
-        notes.append(f"In Canvas, but nobody of the class; left as it was: {some(nobody)}.")
+        notes.append(f"In Canvas, but nobody of the class; left as it was: {list_names(nobody)}.")
     if excused:
-        notes.append(f"Excused in Canvas, and left so: {some(excused)}.")
+        notes.append(f"Excused in Canvas, and left so: {list_names(excused)}.")
     header = [*sheet.header[: section + 1], sheet.header[at]]
     return Export(sheet.text(lines, header), tuple(notes), written)
 

@@ -38,7 +38,7 @@ from ..vocabulary.results import Graded
 from . import export_rows, spreadsheet
 from .causes import explain
 from .classroom import Classroom
-from .export_rows import NO_SUBMISSION, Export, Finder, Row, some
+from .export_rows import NO_SUBMISSION, Export, Finder, Row, list_names
 from .names import shown
 from .private import without_paths
 from .spreadsheet import Sheet, column, number, safe
@@ -95,9 +95,11 @@ def table(classroom: Classroom, assignment: Assignment, worksheet: Path) -> Expo
         lines.append(line)
     notes = [*export_rows.notes(found.values())]
     if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
-        notes.append(f"Graded, but not in the worksheet: {some(lost)}.")
+        notes.append(f"Graded, but not in the worksheet: {list_names(lost)}.")
     if nobody:
-        notes.append(f"In the worksheet, but nobody of the class; left as it was: {some(nobody)}.")
+        notes.append(
+            f"In the worksheet, but nobody of the class; left as it was: {list_names(nobody)}."
+        )
     if at.feedback is None:
         notes.append(
             "The worksheet has no column for feedback: turn on `Feedback comments` in the "

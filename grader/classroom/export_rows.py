@@ -108,20 +108,21 @@ def notes(found: Iterable[Row]) -> tuple[str, ...]:
     texts = []
     if unread:
         texts.append(
-            f"Written answers of {len(unread)} are not read yet: {some(unread)}. Their points are "
-            "not in these scores. `grader formgrader` shows them."
+            f"Written answers of {len(unread)} are not read yet: {list_names(unread)}. Their "
+            "points are not in these scores. `grader formgrader` shows them."
         )
     if stale:
         texts.append(
-            f"Changed since a person graded it: {some(stale)}. The points given before still count."
+            f"Changed since a person graded it: {list_names(stale)}. The points given before still "
+            "count."
         )
     if missing:
-        texts.append(f"Without a submission: {some(missing)}.")
+        texts.append(f"Without a submission: {list_names(missing)}.")
     return tuple(texts)
 
 
-def some(names: list[str], most: int = 10) -> str:
-    """Names in a sentence; of many, the first ones. Example: `some(["a", "b"]) == "a, b"`."""
+def list_names(names: list[str], most: int = 10) -> str:
+    """Names in a sentence; of many, the first ones. Example: `list_names(["a", "b"]) == "a, b"`."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 

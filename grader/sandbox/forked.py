@@ -16,7 +16,7 @@ from . import own_user, process_tree, seccomp
 from .command import Command
 from .fork_server import Copy, ForkServer, NotForked
 from .fork_server_program import Order
-from .join import Sandbox, differing
+from .join import Sandbox, other_namespaces
 from .limits import per_process
 from .process_tree import Process
 from .sandboxed import Sandboxed
@@ -66,7 +66,7 @@ class Forked(Sandboxed):
         member = os.pidfd_open(waiting)
         try:
             sandbox = Sandbox(
-                namespaces=differing(waiting),
+                namespaces=other_namespaces(waiting),
                 groups=[] if self._group is None else self._group.lists_of_processes,
                 user=None if self._user is None else own_user.INSIDE,
                 limits=per_process(command.limits),

@@ -48,7 +48,7 @@ class Sandbox:
     """What a process needs to know to enter a sandbox.
 
     Attributes:
-        namespaces: what `differing` returns for a process in the sandbox.
+        namespaces: what `other_namespaces` returns for a process in the sandbox.
         groups: the files `cgroup.procs` of the sandbox's groups.
         user: the user inside, if the process has to become this user; None if it is that already.
         limits: the kernel's limits per process, as `limits.per_process` returns them.
@@ -66,7 +66,7 @@ class Sandbox:
     variables: Mapping[str, str]
 
 
-def differing(pid: int) -> int:
+def other_namespaces(pid: int) -> int:
     """The flags of setns for the namespaces in which a process is, and the caller is not.
 
     The others must be left out: an ordinary user may not even enter the one that it is in.

@@ -55,7 +55,7 @@ def descendants(root: int) -> list[Process]:
     return [_process(pid, stat) for pid, stat in found]
 
 
-def those(pids: list[int]) -> list[Process]:
+def processes(pids: list[int]) -> list[Process]:
     """The processes with these ids, without those that have ended."""
     return [_process(pid, stat) for pid in pids if (stat := _stat(str(pid))) is not None]
 

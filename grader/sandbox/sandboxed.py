@@ -183,7 +183,7 @@ class Sandboxed:
 
     def processes(self) -> list[Process]:
         if self._group is not None:  # else the process table has to be searched
-            return process_tree.those(self._group.members())
+            return process_tree.processes(self._group.members())
         return process_tree.descendants(self.root)
 
     def cpu_seconds_of_copy(self) -> float:

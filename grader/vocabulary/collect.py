@@ -78,7 +78,7 @@ def fault(what: str, *, heading: str = "", help: str = "", credit: float = 0.0) 
 def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
     """Run every line of the block, and fail at its end with all faults in one message.
 
-    Requirements on a config (`tensors`, `batch_size`, `parameter`, `setting`) take part. Any other
+    Requirements on a config (`tensors`, `batch_size`, `setting`) take part. Any other
     `Failure` in the block ends it at once.
 
     Example::

@@ -445,7 +445,7 @@ def _call(
     """Run one function of a check."""
     began = time.monotonic()
     raised: Exception | None = None
-    with noted() as notes, one_thread.multiplied():
+    with noted() as notes, one_thread.limit_numpy():
         try:
             before = time.monotonic()
             probe = server()

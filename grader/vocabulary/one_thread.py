@@ -8,7 +8,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 
-def multiplied() -> Any:
+def limit_numpy() -> Any:
     """A context within which numpy multiplies matrices with one thread.
 
     The matrices of checks are small. With more threads a product takes longer, since the threads
@@ -17,7 +17,7 @@ def multiplied() -> Any:
 
     Example::
 
-        with multiplied():
+        with limit_numpy():
             rows @ weights
     """
     return _blas().limit(limits=1)

@@ -214,7 +214,6 @@ class Probe:
         outputs: Iterable[str] = (),
         version: int | None = None,
         classes: int = 0,
-        sequence: tuple[int, bool, bool] | None = None,
         timeout: float = 20.0,
     ) -> dict[str, Array]:
         """Send one request and return the outputs by name.
@@ -233,8 +232,6 @@ class Probe:
             version: the model's version; by default the server chooses (the newest that it serves).
             classes: for each of `outputs`, ask for this many top classes instead of values. They
                 come as bytes: `value:index:label`.
-            sequence: the id of the sequence that the request belongs to, whether it begins the
-                sequence, and whether it ends it.
             timeout: seconds to wait for the answer.
 
         Raises:
@@ -247,7 +244,6 @@ class Probe:
             outputs=outputs,
             version=version,
             classes=classes,
-            sequence=sequence,
             timeout=timeout,
         )
         if isinstance(outcome, Refusal):
@@ -299,7 +295,6 @@ class Probe:
         outputs: Iterable[str] = (),
         version: int | None = None,
         classes: int = 0,
-        sequence: tuple[int, bool, bool] | None = None,
         timeout: float = 20.0,
     ) -> list[dict[str, Array] | Refusal]:
         """Send many requests as `together` does; a request may be refused.
@@ -322,7 +317,6 @@ class Probe:
         """
         declared = self._input_types(model)
         names = list(outputs)
-        id, start, end = sequence or (0, False, False)
         answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
         for number, inputs in enumerate(requests):
             self._connection().async_infer(
@@ -331,9 +325,6 @@ class Probe:
                 callback=lambda result, error, n=number: answers.put((n, result, error)),
                 model_version="" if version is None else str(version),
                 outputs=form.wanted(names, classes),
-                sequence_id=id,
-                sequence_start=start,
-                sequence_end=end,
                 client_timeout=timeout,
             )
         found: dict[int, dict[str, Array] | Refusal] = {}

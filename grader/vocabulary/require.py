@@ -10,15 +10,13 @@
 
 | a check is about | functions |
 |---|---|
-| the config, as the server parsed it | `backend`, `setting`, `tensors`, `batch_size`, `parameter`, `number_parameter`, `versions` |
+| the config, as the server parsed it | `backend`, `setting`, `tensors`, `batch_size`, `number_parameter`, `versions` |
 | answers of the model | `shape`, `agreement`, `close` |
 | classes | `classes`, `decided`, `labels` |
-| texts that the model answers | `texts` |
 | what the student handed over | `probabilities`, `same_answer`, and the module `values` |
 | batching | `batched`, `batch_counts`, `delays` |
 | bad input | `refuses` |
-| streams: order, end, a client that leaves | `streams`, `ends_work` |
-| sequences: requests that belong together | `sequence` |
+| streams: order and end | `streams` |
 | ensembles | `ensemble_equals_parts` |
 | speed, as a ratio of two models in one run | `ratio` |
 | tables of figures | `metrics_table`, and the module `figures` |
@@ -35,7 +33,6 @@ from .require_config import (
     backend,
     batch_size,
     number_parameter,
-    parameter,
     setting,
     tensors,
     versions,
@@ -43,10 +40,8 @@ from .require_config import (
 from .require_ensemble import ensemble_equals_parts
 from .require_ratio import ratio
 from .require_refusals import refuses
-from .require_sequence import sequence
-from .require_streams import ends_work, streams
+from .require_streams import streams
 from .require_table import metrics_table
-from .require_texts import texts
 
 __all__ = [
     "agreement",
@@ -59,21 +54,17 @@ __all__ = [
     "close",
     "decided",
     "delays",
-    "ends_work",
     "ensemble_equals_parts",
     "labels",
     "metrics_table",
     "number_parameter",
-    "parameter",
     "probabilities",
     "ratio",
     "refuses",
     "same_answer",
-    "sequence",
     "setting",
     "shape",
     "streams",
     "tensors",
-    "texts",
     "versions",
 ]

@@ -128,34 +128,6 @@ def batch_size(config: Config, at_least: int, *, because: str, help: str = "") -
         _about(config, f"max_batch_size is {most}, and {because}.", help)
 
 
-def parameter(config: Config, key: str, value: str, *, because: str = "", help: str = "") -> None:
-    """Fail unless a parameter of the config has this text as its `string_value`.
-
-    Example::
-
-        require.parameter(config, "output_class", "true", because="The answer is a class.")
-
-    Args:
-        config: the parsed config.
-        key: the parameter's key.
-        value: the text.
-        because: a sentence that says what it is for.
-        help: what to look at.
-
-    Raises:
-        Failure: it is missing, or another text. The message says which text it should be.
-    """
-    if (found := text_parameter(config, key)) == value:
-        return
-    if found is None:
-        stated = f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}'
-        what = f"The parameter {key} is missing. Its string_value should be {value!r}: write "
-        what += f"{stated} into config.pbtxt."
-    else:
-        what = f"The parameter {key} is {found!r}. It should be {value!r}."
-    _about(config, f"{what} {because}".strip(), help)
-
-
 def number_parameter(
     config: Config, key: str, *, above: float, below: float, help: str = ""
 ) -> float:

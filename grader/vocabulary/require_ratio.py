@@ -123,7 +123,7 @@ def ratio(
         is_over = time.monotonic() > deadline
         if len(costs[faster]) < FEWEST and not is_over:
             continue
-        found = measured(costs[faster], costs[slower])
+        found = paired_ratio(costs[faster], costs[slower])
         if found.is_within(within) or is_over or found.low >= at_least:
             break
     reached = (found.high if found.is_within(within) else found.value) >= at_least
@@ -136,7 +136,7 @@ def ratio(
     return found
 
 
-def measured(costs: Sequence[float], others: Sequence[float]) -> Ratio:
+def paired_ratio(costs: Sequence[float], others: Sequence[float]) -> Ratio:
     """The ratio of two lists of costs, which were measured in pairs.
 
     The value is the median of the pairs' ratios. The interval lies between two of them in the order

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -105,63 +104,6 @@ def streams(
     return found
 
 
-def ends_work(
-    server: Probe, model: str, inputs: Inputs, *, leave_after: int = 2, timeout: float = 30.0
-) -> None:
-    """Fail unless the model stops working on a request whose client has left.
-
-    The request is sent twice. The first stream shows how long the whole takes. In the second one
-    the client leaves early, and the server's statistics show when the model is done with it. It has
-    half of the time that the rest would have taken. Where the rest takes less than 0.4 s, there is
-    nothing to see, and the check passes.
-
-    The statistics count a request when `execute` returns. A model that answers from threads of its
-    own returns early, so it passes whatever its threads do.
-
-    Example::
-
-        require.ends_work(server, model, {"text": prompt}, leave_after=3)
-
-    Args:
-        server: the check's probe.
-        model: the model's name.
-        inputs: the request's inputs. The stream should take some seconds.
-        leave_after: the number of responses after which the client leaves.
-        timeout: seconds until the whole stream must have ended.
-
-    Raises:
-        Failure: the model goes on, or does not answer afterwards.
-    """
-    (whole,) = server.streams(model, [inputs], timeout=timeout)
-    if whole.refused is not None:
-        raise whole.refused.failure(model)
-    before = _done(server, model)
-    (left,) = server.streams(model, [inputs], leave_after=leave_after, timeout=timeout)
-    if whole.ended is None or not left.times:
-        raise Failure(
-            f"The stream of {model} does not end, or is empty.",
-            help="Send at least one response to every request, and at its end "
-            "TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
-        )
-    rest = whole.ended - left.times[-1]
-    if left.ended is None and rest >= 0.4:
-        deadline = time.monotonic() + rest / 2
-        while _done(server, model) == before and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if _done(server, model) == before:
-            raise Failure(
-                f"The client left after {len(left.parts)} of {_responses(len(whole.parts))}; "
-                f"{rest / 2:.1f} s later {model} still works on its request.",
-                help="Ask request.is_cancelled() between two responses, and end the stream.",
-            )
-    (again,) = server.streams(model, [inputs], leave_after=1, timeout=timeout)
-    if not again.parts:
-        raise Failure(
-            f"After a client has left, {model} does not answer the next one.",
-            help="What execute keeps about one request must not change the next one.",
-        )
-
-
 def _require_stop(model: str, found: list[Array], stop: Callable[[Array], bool], help: str) -> None:
     ends = [place for place, value in enumerate(found) if stop(value)]
     if not ends:
@@ -216,12 +158,6 @@ def _is_paced(stream: Stream, first_within: float) -> bool:
     if len(stream.times) < 2 or stream.ended is None or stream.ended < _SHORT:
         return True
     return stream.times[0] <= first_within * stream.times[-1]
-
-
-def _done(server: Probe, model: str) -> int:
-    """How many requests the model is done with, whether they succeeded or failed."""
-    counts = server.counts(model)
-    return counts.requests + counts.failures
 
 
 def _responses(count: int) -> str:

@@ -19,11 +19,6 @@ _ROWS = 5
         "The cell with numbers = [1, 2, 3] sends three rows.",
         "Give numbers two more, and run that cell again.",
     ),
-    solution="""
-        numbers = [1, 2, 3, 4, 5]
-        rows = {"name": "INPUT", "shape": [5, 1], "datatype": "FP32", "data": numbers}
-        server.request("POST", "/v2/models/square/infer", json={"inputs": [rows]})
-    """,
 )
 def five(server: Server) -> None:
     """Let square compute five rows in one execution."""

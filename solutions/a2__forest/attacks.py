@@ -549,7 +549,7 @@ def a_server_of_its_own_that_hogs(folder: Path) -> None:
         """
         import os, signal, time
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        time.sleep(45)  # of the 60 seconds that a cell has
+        time.sleep(55)  # of the 60 seconds that a cell has
         for _ in range(4):
             if os.fork() == 0:
                 while True:

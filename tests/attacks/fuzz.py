@@ -19,7 +19,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-RUNS = 5_000
+#: Each run of the tests has other seeds.
+RUNS = 2_000
 many = settings(
     max_examples=RUNS, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )

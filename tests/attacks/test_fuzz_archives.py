@@ -1,4 +1,4 @@
-"""Zips, folders and tars, as students and their sandboxes send them: 5,000 of each.
+"""Zips, folders and tars, as students and their sandboxes send them: 2,000 of each.
 
 Any input is taken or refused, and only regular files are written, in their place.
 """

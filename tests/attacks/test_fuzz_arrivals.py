@@ -1,4 +1,4 @@
-"""Downloads of a whole class, and files beside them: 5,000 of each.
+"""Downloads of a whole class, and files beside them: 2,000 of each.
 
 Each part of any input belongs to a student or is refused, and nothing is written elsewhere.
 """

@@ -1,4 +1,4 @@
-"""JSON, notebooks, times and names, as students send them: 5,000 of each.
+"""JSON, notebooks, times and names, as students send them: 2,000 of each.
 
 Any input is taken or refused, and a taken input is within the limits.
 """

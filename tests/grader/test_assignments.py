@@ -2,15 +2,17 @@
 fails the checks that it should, with the messages that it should.
 
 An assignment contributes its mutants.py. `-k a2__forest` runs the tests of one assignment only.
-There are hundreds of mutants. Each is judged by the checks that it must fail, and by the checks
-that these need. Right answers, and the first mutant for each check, are judged by all checks;
-`make mutants` does this with every mutant. `make test` tries the solution, the release and two
-mutants of each assignment, and all tests that only read the sources. With several workers, each
-assignment's tests run on one of them (tests/scheduling.py).
+There are hundreds of mutants. `make test ALL=yes` tries the right answers, and two mutants for each
+check. A mutant is judged by the checks that it must fail, and by the checks that these need. Right
+answers, and the first mutant for each check, are judged by all checks; `make mutants` does this
+with every mutant. `make test` tries the solution, the release and two mutants of each assignment,
+and all tests that only read the sources. With several workers, one of them runs each assignment's
+mutants, and one its other tests (tests/scheduling.py).
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import shutil
@@ -52,6 +54,8 @@ ALL = assignments.find()
 PASSED = ("passed", 1.0)
 
 
+#: `make test ALL=yes` tries this number of mutants for each check.
+MUTANTS_FOR_A_CHECK = 2
 #: a6's solution starts vLLM, which `make test` does not install. Instead, `make test` runs the
 #: first wrong answer to a6: all checks pass except those of its first task and of vLLM.
 WITHOUT_VLLM = [one for one in ALL if one.short != "a6"]
@@ -61,6 +65,12 @@ def each(quick: Collection[Assignment]) -> pytest.MarkDecorator:
     """A test of each assignment, which `make test` runs for the `quick` ones."""
     params = [pytest.param(one, marks=[pytest.mark.quick] * (one in quick)) for one in ALL]
     return pytest.mark.parametrize("assignment", params, ids=lambda a: a.name)
+
+
+def failed_by_itself(assignment: Assignment, mutant: mutants.Mutant) -> list[str]:
+    """The checks that a mutant must fail, without those that wait for another one of these."""
+    checks = load(assignment.short)
+    return [id for id in mutant.fails if not (with_needs([id], checks) - {id}) & {*mutant.fails}]
 
 
 def wrong_answers() -> list[Any]:
@@ -78,16 +88,20 @@ def wrong_answers() -> list[Any]:
         found.append(pytest.param(assignment, mutant, judged, id=id, marks=marks))
 
     for assignment in ALL:
-        tried = set[str]()
+        tried, seen = set[str](), collections.Counter[str]()
         try:
             for number, mutant in enumerate(mutants.load(assignment)):
                 first = next(iter(mutant.fails), "")
                 quick = [pytest.mark.quick] if number < 2 else []
                 if first and first in tried:
-                    add(assignment, mutant, "its own", *quick)
+                    mine = failed_by_itself(assignment, mutant)
+                    if quick or any(seen[id] < MUTANTS_FOR_A_CHECK for id in mine):
+                        add(assignment, mutant, "its own", *quick)
+                        seen.update(mine)
                     add(assignment, mutant, "all", pytest.mark.long)
                 else:
                     add(assignment, mutant, "all", *quick)
+                    seen.update(failed_by_itself(assignment, mutant))
                 tried.add(first)
         except WorkbookError:
             add(assignment, None, "all")
@@ -133,6 +147,21 @@ def solved(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Callable
 
 def test_there_are_assignments() -> None:
     assert ALL
+
+
+@each(ALL)
+def test_each_check_is_tried_by_enough_mutants(assignment: Assignment) -> None:
+    """`make test ALL=yes` tries two wrong answers for each check, where there are two."""
+    tried, there = collections.Counter[str](), collections.Counter[str]()
+    for param in wrong_answers():
+        one, mutant, _ = param.values
+        if one == assignment and mutant:
+            mine = failed_by_itself(assignment, mutant)
+            there.update(mine)
+            if all(mark.name != "long" for mark in param.marks):
+                tried.update(mine)
+    for id in load(assignment.short):
+        assert tried[id] >= min(there[id], MUTANTS_FOR_A_CHECK) >= 1, id
 
 
 @each(ALL)
@@ -237,9 +266,7 @@ def test_mutant(
     assert mutant, f"{mutants.path(assignment)} is missing or wrong"
     fails, last = {**mutant.fails}, ""
     if judged == "its own":
-        checks = load(assignment.short)
-        needs = {id: with_needs([id], checks) - {id} for id in fails}
-        fails = {id: fails[id] for id in fails if not needs[id] & {*mutant.fails}}  # others wait
+        fails = {id: fails[id] for id in failed_by_itself(assignment, mutant)}
         if not mutant.stops:  # otherwise the cell that raises may come later
             cells = [cell.id for cell in sources.read(assignment.source).cells]
             ends = (*fails, *(edit.where for edit in mutant.edits if not edit.of_file))
@@ -373,7 +400,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_value_breaks_a_check(

@@ -182,7 +182,7 @@ def test_a_copy_that_may_not_enter_leaves_nothing_behind(
     forks: sandbox.ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine that forbids setns: the sandbox is ended, and another one is made."""
-    monkeypatch.setattr("grader.sandbox.forked.differing", lambda pid: 1 << 40)
+    monkeypatch.setattr("grader.sandbox.forked.other_namespaces", lambda pid: 1 << 40)
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     outcome = run(WHICH, forks)
     assert (outcome.stdout, outcome.is_copy) == (b"False False\n", False)

@@ -1,4 +1,4 @@
-"""One worker runs all mutants of an assignment, one its other tests (tests/scheduling.py)."""
+"""Which tests one worker runs: those of a file, an assignment, a lecture (tests/scheduling.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests import scheduling
 from workbook import assignments
 from workbook.common import paths
 
-FILE = scheduling.PER_ASSIGNMENT
+FILE = "tests/grader/test_assignments.py"
 
 
 def test_tests_of_other_files_are_shared_by_file() -> None:
@@ -21,8 +21,26 @@ def test_tests_of_other_files_are_shared_by_file() -> None:
 
 
 def test_each_lecture_is_a_group() -> None:
-    runs = [f"{scheduling.PER_LECTURE}::test_runs[{name}]" for name in ("08__fil", "11__generate")]
+    file = "tests/lectures/test_lectures_run.py"
+    runs = [f"{file}::test_runs[{name}]" for name in ("08__fil", "11__generate")]
     assert [scheduling.group(run) for run in runs] == runs
+
+
+def test_each_task_is_a_group() -> None:
+    file = "tests/lectures/test_tasks.py"
+    for test in ("test_a_task_is_done[fil.pickled]", "test_hints[fil.pickled]"):
+        assert scheduling.group(f"{file}::{test}") == f"{file}::fil.pickled"
+    assert scheduling.group(f"{file}::test_a_reader_s_work[08__fil-setup.pickled-a/b.c]") == file
+
+
+def test_attacks_are_shared_by_assignment() -> None:
+    file = "tests/attacks/test_every_assignment.py"
+    test = "test_an_attack_gains_nothing[a1__classifier: names_that_climb]"
+    assert scheduling.group(f"{file}::{test}") == f"{file}::a1__classifier"
+
+
+def test_the_divided_files_are_there() -> None:
+    assert [name for name in scheduling.PARTS if not (paths.root() / name).is_file()] == []
 
 
 @pytest.mark.server

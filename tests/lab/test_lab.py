@@ -101,12 +101,19 @@ def commit(home: Path) -> None:
     git(home, "commit", "-qm", "The course")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.parent.name)
-def test_every_link_and_image_of_a_lecture_is_in_the_copy(path: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's copy of the whole course."""
+    home = tmp_path_factory.mktemp("copied")
     for name in ("lectures", "assignments"):
-        shutil.copytree(paths.root() / name, tmp_path / name)
-    update(tmp_path)
-    copy = tmp_path / "work" / path.relative_to(paths.root())
+        shutil.copytree(paths.root() / name, home / name)
+    update(home)
+    return home / "work"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.parent.name)
+def test_every_link_and_image_of_a_lecture_is_in_the_copy(path: Path, work: Path) -> None:
+    copy = work / path.relative_to(paths.root())
     text = "\n".join(c.source for c in sources.read(path).cells if c.type == "markdown")
     for pair in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text):
         target = "".join(pair).partition("#")[0]

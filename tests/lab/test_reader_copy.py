@@ -69,6 +69,7 @@ def home(tmp_path: Path) -> Path:
     put(tmp_path / NOTEBOOK, notebook("answer = ..."))
     put(tmp_path / CONFIG, b'backend: "fil"\n')
     put(tmp_path / UNIT / "lesson.py", b"# a source\n")
+    put(tmp_path / UNIT / "solution.py", b"# the task's solution\n")
     put(tmp_path / "lectures/images/draw.py", b"# draws\n")
     put(tmp_path / "lectures/coverage.md", b"| unit |\n")
     put(tmp_path / "solutions/a2__forest/a2.py", b"# the solution\n")

@@ -153,7 +153,6 @@ def task(monkeypatch: pytest.MonkeyPatch) -> str:
     @tasks.define(
         "made_up.cube",
         hints=("Look into the folder.", "It lacks a config.", "Write config.pbtxt."),
-        solution={"cube/config.pbtxt": 'backend: "python"'},
     )
     def cube(server: Any, models: Path) -> None:
         """Make `cube`
@@ -178,7 +177,7 @@ def test_a_task_turns_green_when_the_server_says_so(
     assert not_yet in state.value
     again.click()
     assert not_yet in state.value
-    tasks.solve(task, server, tmp_path)
+    tasks.solve(task, server, tmp_path, """write(models / "cube/config.pbtxt", "")""")
     again.click()
     assert "✓</span> Done</b> Make <code>cube</code> answer." in state.value
     assert "Not yet" not in state.value
@@ -208,10 +207,6 @@ def test_a_solution_may_be_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     @tasks.define(
         "made_up.copied",
         hints=("a", "b"),
-        solution="""
-            shutil.copytree(models / "a", models / "b")
-            lab.load("b")
-        """,
     )
     def copied(server: Any) -> None:
         """Copy it."""
@@ -221,7 +216,11 @@ def test_a_solution_may_be_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     lessons.write(tmp_path / "a/config.pbtxt", "")
     server: Any = Folder(tmp_path)
     assert tasks.find("made_up.copied").missing(server, models=tmp_path) == "b is missing."
-    tasks.solve("made_up.copied", server, tmp_path)
+    code = """
+        shutil.copytree(models / "a", models / "b")
+        lab.load("b")
+    """
+    tasks.solve("made_up.copied", server, tmp_path, code)
     assert tasks.find("made_up.copied").missing(server, models=tmp_path) == ""
     shutil.rmtree(tmp_path / "b")
     assert tasks.find("made_up.copied").missing(server) == "b is missing."

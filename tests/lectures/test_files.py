@@ -60,3 +60,10 @@ def test_a_model_without_a_version_folder_gets_one(tmp_path: Path) -> None:
     for _ in range(2):
         place(tmp_path, source)
     assert (tmp_path / "chain/1").is_dir()
+
+
+def test_a_model_gets_another_name(tmp_path: Path) -> None:
+    (tmp_path / "here/m/1").mkdir(parents=True)
+    place(tmp_path, tmp_path / "here/m", name="calm")
+    assert (tmp_path / "calm/1").is_dir()
+    assert not (tmp_path / "m").exists()

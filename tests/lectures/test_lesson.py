@@ -146,11 +146,7 @@ def test_premises_of_tables() -> None:
     assert lessons.arrived_together(places)
     late = lessons.arrived_together(places.assign(queued_ms=[0.0, 27.0]))
     assert str(late).endswith("the last request arrived 7 ms after the first was answered.")
-    answers = pd.DataFrame(
-        {"id": ["A1", "B1", "D1"], "sent_ms": [0.0, 10.0, 22.0], "answered_ms": [9.0, 21.0, 30.0]}
-    )
-    assert lessons.answered_before(answers, "AB", "D1")
-    assert not lessons.answered_before(answers, "AB", "B1")
+    answers = pd.DataFrame({"sent_ms": [0.0, 10.0, 22.0]})
     assert lessons.sent_as_planned(answers, 10)
     assert "every 11.0 ms, and not every 5 ms" in str(lessons.sent_as_planned(answers, 5))
     assert lessons.steady([10, 12.0, 14])

@@ -46,7 +46,9 @@ def test_braces_make_a_printed_config_whole() -> None:
 def test_each_step_is_tried_on_top_of_the_one_before(tmp_path: Path) -> None:
     server: Any = Server(tmp_path, lambda text: "KIND_CPU" in text)
     steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
-    corrected = documented.correct(server, "m", PRINTED, steps)
+    printed = tmp_path / "config.as_printed.pbtxt"
+    printed.write_text(PRINTED)
+    corrected = documented.correct(server, "m", printed, steps)
     assert corrected.refused == [documented.PRINTED, "with braces"]
     assert (corrected.words("with braces"), corrected.words("on the CPU")) == ("no such thing", "")
     assert "✓ on the CPU: The server loads it." in str(corrected)

@@ -123,7 +123,7 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns(llms: Triton) ->
     assert "the oldest turns are left out" in done.stderr
     assert "did not answer" not in done.stderr
     turns = [{"role": "user", "content": question.strip()} for question in questions]
-    kept = chat.fitting(llms, "llama_stream", [*turns, *turns, turns[-1]], 64)
+    kept = chat.newest_that_fit(llms, "llama_stream", [*turns, *turns, turns[-1]], 64)
     found = tokenizer.read(llms.repository / "llama_stream")
     assert found is not None
     assert found.count(found.prompt(kept)) <= 512 - 64

@@ -628,7 +628,7 @@ def test_one_process_unless_more_is_asked_for(
     from workbook.backends.vllm import one_process
 
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", bound)
-    assert one_process.suffices(AsyncEngineArgs(model="any", **arguments)) == one
+    assert one_process.needs_one_process(AsyncEngineArgs(model="any", **arguments)) == one
 
 
 @needs_vllm

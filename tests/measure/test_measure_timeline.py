@@ -223,13 +223,3 @@ def test_the_live_view_raises_what_the_load_raised(traced: Triton) -> None:
         measure.watch(traced, "single", lambda: measure.send(traced, "single", []), step=0.05)
     with pytest.raises(WorkbookError, match="answered nothing"):
         measure.watch(traced, "single", lambda: None, step=0.05)
-
-
-@pytest.mark.server
-def test_histograms_beside_each_other(traced: Triton) -> None:
-    before = measure.statistics(traced, "single")
-    measure.send(traced, "single", measure.every(0, 2))
-    table = measure.difference(before, measure.statistics(traced, "single"))
-    assert "one: 1.0 in one execution" in measure.plot_batches({"one": table}).description
-    with pytest.raises(WorkbookError, match="no execution"):
-        measure.plot_batches({"none": measure.difference(table, table)})

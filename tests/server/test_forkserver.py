@@ -264,7 +264,7 @@ def test_the_end_of_the_server_is_the_end_of_the_fork_servers(tmp_path: Path) ->
 def way(tmp_path: Path, source: str) -> tuple[str, ...]:
     model = tmp_path / "model.py"
     model.write_text(source)
-    return forkserver.way([b"stub", os.fsencode(model), b"region", b"x_0_0", b"DEFAULT"])
+    return forkserver.route([b"stub", os.fsencode(model), b"region", b"x_0_0", b"DEFAULT"])
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ def test_the_models_imports_decide(tmp_path: Path, source: str, wanted: tuple[st
     ],
 )
 def test_the_stand_in_decides(last: bytes, wanted: tuple[str, ...]) -> None:
-    assert forkserver.way([b"stub", b"/m/1/model.onnx", b"m_0_0", last]) == wanted
+    assert forkserver.route([b"stub", b"/m/1/model.onnx", b"m_0_0", last]) == wanted
 
 
 def test_a_short_command_and_a_missing_file_start_plainly(tmp_path: Path) -> None:
-    assert forkserver.way([b"stub"]) == ()
+    assert forkserver.route([b"stub"]) == ()
     missing = os.fsencode(tmp_path / "model.py")
-    assert forkserver.way([b"stub", missing, b"x_0_0", b"DEFAULT"]) == ()
+    assert forkserver.route([b"stub", missing, b"x_0_0", b"DEFAULT"]) == ()

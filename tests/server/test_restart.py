@@ -13,7 +13,15 @@ from fault_models import until
 
 from tests.server.test_triton import CONFIG, SQUARE, make_square, square
 from workbook.common.errors import ServerError
-from workbook.server import Triton, all_models, restart_progress, run_folders, server_log
+from workbook.server import (
+    Server,
+    Triton,
+    all_models,
+    connect,
+    restart_progress,
+    run_folders,
+    server_log,
+)
 from workbook.server.connection import Control
 
 pytestmark = [pytest.mark.server, needs_compiler]
@@ -153,18 +161,29 @@ def test_without_explicit_control_it_says_how_far_it_is(home: Path, control: Con
         assert square(server, "a") == 9.0
 
 
-def test_one_that_never_gets_there_is_given_up(home: Path) -> None:
-    """A model that ends the server at each start causes no endless loop of restarts."""
+def test_one_that_never_gets_there_is_given_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that ends the server at each start causes no endless loop of restarts.
+
+    The log is kept, and the next command says where it is.
+    """
     make_slow(home, "bad")
-    with Triton(home / "models", control="none").start(remember=True) as server:
+    with Triton(home / "models", control="none").start(remember=True):
         (home / "armed").touch()
         record = run_folders.current()
         assert record is not None
-        assert server.log is not None
-        with server.log.open() as log:  # its folder goes when nobody guards it any more
-            os.kill(record.process(), signal.SIGKILL)
-            until(lambda: run_folders.current() is None, "it is given up")
-            assert log.read().count("is started again") == 3
+        assert run_folders.log_of_ended() is None
+        os.kill(record.process(), signal.SIGKILL)
+        until(lambda: run_folders.current() is None, "it is given up")
+        log = home / ".workbook" / "last-server.log"
+        assert log.read_text().count("is started again") == 3
+        monkeypatch.setattr(Server, "live", lambda _: False)  # another one on the default port
+        with pytest.raises(ServerError) as caught:
+            connect()
+        assert "The server has ended: signal 9 (SIGKILL), at " in caught.value.what
+        assert f"Its log is kept: {log}. Its log ends with: " in caught.value.what
+    run_folders.end(record)  # as `workbook stop` does for one that still runs
+    with pytest.raises(ServerError, match=r"No Triton server is running\.$"):
+        connect()
 
 
 def test_the_models_of_a_server(tmp_path: Path) -> None:

@@ -81,27 +81,13 @@ def test_other_fields(parsed: dict[str, object]) -> None:
     require.batch_size(parsed, 8, because="there are 8 rows")
     with fails_with("max_batch_size is 8, and 9 rows are one request."):
         require.batch_size(parsed, 9, because="9 rows are one request")
-    require.parameter(parsed, "word", "0.5")
-    with fails_with("The parameter word is '0.5'. It should be 'true'. It is a class."):
-        require.parameter(parsed, "word", "true", because="It is a class.")
-
-
-def test_a_parameter_that_is_missing(parsed: dict[str, object]) -> None:
-    """The message says that it is missing, what it should be, and where to write it."""
-    with fails_with(
-        "As the server parsed the config of parsed:\nThe parameter nothing is missing. Its "
-        "string_value should be 'true': write parameters { key: \"nothing\" value: { "
-        'string_value: "true" } } into config.pbtxt. It is a class. → Look.'
-    ) as failure:
-        require.parameter(parsed, "nothing", "true", because="It is a class.", help="Look.")
-    assert "None" not in failure.text
-    with fails_with("has no parameter nothing with a string_value. → With a point.") as failure:
-        require.number_parameter(parsed, "nothing", above=0, below=1, help="With a point.")
-    assert "None" not in failure.text
 
 
 def test_number_parameter(parsed: dict[str, object]) -> None:
     assert require.number_parameter(parsed, "word", above=0, below=1) == 0.5
+    with fails_with("has no parameter nothing with a string_value. → With a point.") as failure:
+        require.number_parameter(parsed, "nothing", above=0, below=1, help="With a point.")
+    assert "None" not in failure.text
     with fails_with("The word of parsed, as the server parsed it, is '0.5'.", "With a point."):
         require.number_parameter(parsed, "word", above=0, below=0.5, help="With a point.")
     for text in ("nan", "inf", "1e999", "half", ""):
@@ -116,15 +102,13 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
     with (
         fails_with(
             "As the server parsed the config of parsed:\nx has dims [2], and the task asks for "
-            "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. It "
-            "should be 'true'. → Correct it.",
+            "others.\nmax_batch_size is 8, and there are 9 rows. → Correct it.",
             credit=0.5,
         ),
         require.all_of(partial=0.5, help="Correct it."),
     ):
         require.tensors(parsed, inputs={"x": ("FP32", [3])}, help="Not this one.")
         require.batch_size(parsed, 9, because="there are 9 rows")
-        require.parameter(parsed, "word", "true")
     with fails_with("has no dynamic_batching. → First."), require.all_of():
         require.setting(parsed, "dynamic_batching", help="First.")
         require.setting(parsed, "instance_group", help="Second.")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from grader.vocabulary import require, tolerance
 from grader.vocabulary.define import Check, evaluate
 from grader.vocabulary.probe import Probe
-from grader.vocabulary.require_ratio import FEWEST, Ratio, measured
+from grader.vocabulary.require_ratio import FEWEST, Ratio, paired_ratio
 from tests.vocabulary.conftest import Put
 from tests.vocabulary.expect import fails_with
 
@@ -29,25 +29,25 @@ def test_the_interval_holds_the_true_ratio(rounds: int) -> None:
     held = 0
     for _ in range(1_000):
         noise = draw.lognormal(0, 0.3, (2, rounds)) * np.where(draw.random((2, rounds)) < 0.1, 3, 1)
-        found = measured(noise[0], 2 * noise[1])
+        found = paired_ratio(noise[0], 2 * noise[1])
         held += found.low <= 2 <= found.high
     assert held >= 940
 
 
 @given(COSTS)
 def test_the_interval_holds_the_median(costs: list[tuple[float, float]]) -> None:
-    found = measured(*zip(*costs, strict=True))
+    found = paired_ratio(*zip(*costs, strict=True))
     assert 0 < found.low <= found.value <= found.high < np.inf
     assert found.rounds == len(costs)
 
 
 def test_many_rounds_give_a_narrow_interval() -> None:
-    found = measured([1.0] * 3_000, [float(n) for n in range(3_000)])
+    found = paired_ratio([1.0] * 3_000, [float(n) for n in range(3_000)])
     assert 1_400 < found.low < found.value < found.high < 1_600
 
 
 def test_few_rounds_give_no_interval() -> None:
-    found = measured([1, 1], [3, 5])
+    found = paired_ratio([1, 1], [3, 5])
     assert (found.value, found.low, found.high) == (4, 0, np.inf)
     assert str(found) == "×4.00 (no interval from 2 rounds)"
     assert not found.is_within(0.5)

@@ -1,11 +1,9 @@
-"""`require.streams` and `require.ends_work` on a real server: each mistake gets its message."""
+"""`require.streams` on a real server: each mistake gets its message."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -167,44 +165,3 @@ def test_two_clients_at_once(probe: Probe, write_model: WriteModel) -> None:
     assert short.times == tuple(sorted(short.times))
     assert long.ended is not None
     assert long.ended >= long.times[-1]
-
-
-LEAVES = (
-    ("leaves_right", RIGHT.replace("send(k)", "if cancelled(): break\n    send(k)"), ""),
-    ("leaves_rude", RIGHT, "The client left after 2 of 60 responses; "),
-    ("leaves_quick", "for k in range(n):\n    send(k)", ""),
-)
-
-
-@pytest.mark.parametrize(("name", "body", "words"), LEAVES, ids=[o[0] for o in LEAVES])
-def test_work_ends_when_the_client_leaves(
-    name: str, body: str, words: str, probe: Probe, write_model: WriteModel
-) -> None:
-    write_model(name, STREAMING, streaming(body))
-    n: dict[str, Any] = {"n": np.int32([60])}
-    began = time.monotonic()
-    if not words:
-        require.ends_work(probe, name, n)
-    else:
-        with fails_with(
-            words, f"later {name} still works on its request", "request.is_cancelled()"
-        ):
-            require.ends_work(probe, name, n)
-    assert time.monotonic() - began < 30
-
-
-def test_a_model_that_never_answers_again(probe: Probe, write_model: WriteModel) -> None:
-    """The model notices that the client has left, and then accepts no further request."""
-    body = (
-        "global LEFT\n"
-        "for k in range(n):\n"
-        "    time.sleep(0.02)\n"
-        "    LEFT = globals().get('LEFT', False) or cancelled()\n"
-        "    if LEFT: break\n"
-        "    send(k)"
-    )
-    write_model("leaves_for_good", STREAMING, streaming(body))
-    with fails_with(
-        "After a client has left, leaves_for_good does not answer the next one. → What"
-    ):
-        require.ends_work(probe, "leaves_for_good", {"n": np.int32([60])})

@@ -64,7 +64,7 @@ def _imported_first(repository: Path) -> tuple[str, ...]:
     All models are loaded at once. See `workbook/server/native/README.md`.
     """
     files = [repository / name / "1" / "model.py" for name in all_models.names(repository)]
-    ways = [forkserver.way([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
+    ways = [forkserver.route([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
     return max(ways, key=len, default=())[1:]
 
 

@@ -70,7 +70,7 @@ from pathlib import Path
 from ..assignments import CLUTTER, files
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..notebooks.building import FOLDERS, IMAGES, SOURCE
+from ..notebooks.building import FOLDERS, IMAGES, SOLUTION, SOURCE
 from ..notebooks.hide_words import carried
 
 NEWS = "course_updates.md"
@@ -505,7 +505,9 @@ def _originals(home: Path) -> dict[str, _Original]:
 
 
 def _is_for_readers(path: Path) -> bool:
-    """Whether a file is copied: all that a lecture's notebook needs, and not its source.
+    """Whether a file is copied: all that a lecture's notebook needs.
+
+    Its source and the solution of its task are not copied.
 
     Args:
         path: relative to the checkout; it begins with `lectures/`.
@@ -517,7 +519,7 @@ def _is_for_readers(path: Path) -> bool:
     within = path.relative_to(unit)
     if within.parts[0] in FOLDERS:
         return True
-    return len(within.parts) == 1 and path.suffix == ".py" and path.name != SOURCE
+    return len(within.parts) == 1 and path.suffix == ".py" and path.name not in (SOURCE, SOLUTION)
 
 
 def _unit(path: str) -> str:

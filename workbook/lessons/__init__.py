@@ -51,7 +51,6 @@ from .files import place, show
 from .predictions import compare, predict, remembered
 from .premises import (
     Premise,
-    answered_before,
     arrived_together,
     attempt,
     reached_rate,
@@ -66,7 +65,6 @@ __all__ = [
     "UNATTENDED",
     "Card",
     "Premise",
-    "answered_before",
     "arrived_together",
     "attempt",
     "claim",

@@ -53,10 +53,11 @@ def show(*files: str | Path) -> None:
         )
 
 
-def place(models: Path, *folders: str | Path) -> None:
+def place(models: Path, *folders: str | Path, name: str = "") -> None:
     """Copy the folders of models into a model repository.
 
-        place(models, "models/crowd")      # makes, or overwrites, the files of models / "crowd"
+        place(models, "models/crowd")                # makes, or overwrites, models / "crowd"
+        place(models, "models/crowd", name="calm")   # the same files, as models / "calm"
 
     A model has at least one version folder. If there is none, e.g. because it is empty and git
     keeps no empty folders, `1` is made.
@@ -64,10 +65,12 @@ def place(models: Path, *folders: str | Path) -> None:
     Args:
         models: the repository, e.g. what `workspace.folder` returned.
         folders: the models' folders.
+        name: the model's name in the repository; by default, its folder's name.
     """
     for folder in map(Path, folders):
         left_out = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-        home = shutil.copytree(folder, models / folder.name, ignore=left_out, dirs_exist_ok=True)
+        home = models / (name or folder.name)
+        shutil.copytree(folder, home, ignore=left_out, dirs_exist_ok=True)
         if not any(child.name.isdecimal() for child in home.iterdir()):
             (home / "1").mkdir()
 

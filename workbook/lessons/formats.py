@@ -159,7 +159,7 @@ def changed(logits: Array, threshold: float = 0.0) -> int:
     return int(((score(logits) > threshold) != (score(reference()) > 0)).sum())
 
 
-def ask(server: Triton, model: str, inputs: Array | None = None) -> Array:
+def served_logits(server: Triton, model: str, inputs: Array | None = None) -> Array:
     """The model's logits for the 200 pictures, sent in batches that its config allows.
 
     Args:
@@ -248,7 +248,7 @@ def add(
         began = time.perf_counter()
         server.load(model)
         loads.append(time.perf_counter() - began)
-    logits = ask(server, model)
+    logits = served_logits(server, model)
     own, rest = memory_mb(server, model)
     used = own + max(rest - min(memory), 0.0)
     batch = np.ascontiguousarray(pictures()[: LOADS[-1]])

@@ -4,7 +4,7 @@
 
     made = mistakes.provoke(lab, "focus_onnx", {
         "another name": mistakes.config('"image"', '"pixels"'),
-        "no weights": lambda home: (home / "1/model.onnx").unlink(),
+        "another file name": mistakes.rename("1/model.onnx", "net.onnx"),
     })
     made                        # in a notebook: one card per mistake
 
@@ -140,6 +140,23 @@ def config(old: str, new: str) -> Change:
         if not old.strip():
             return f"Added: `{new}`"
         return f"`{old}` → `{new}`" if new.strip() else f"Without `{old}`"
+
+    return change
+
+
+def rename(file: str, name: str) -> Change:
+    """A mistake: a file of the model has another name.
+
+        rename("1/model.onnx", "digits.onnx")
+
+    Args:
+        file: its path in the model's folder.
+        name: the other name.
+    """
+
+    def change(home: Path) -> str:
+        (home / file).rename((home / file).with_name(name))
+        return f"`{Path(file).name}` is called `{name}`"
 
     return change
 

@@ -122,22 +122,6 @@ def reached_rate(rates: Iterable[float], reached: Iterable[float]) -> Premise:
     return Premise(True, "")
 
 
-def answered_before(answers: pd.DataFrame, earlier: Iterable[str], later: str) -> Premise:
-    """Premise: the earlier requests were all answered before the later one was sent.
-
-    Args:
-        answers: a table of `measure.send`, with the column `id`.
-        earlier: the first letters of the earlier requests' ids, e.g. `"ABC"` for A1, A2, B1, ….
-        later: the id of the later request.
-    """
-    before = answers[answers["id"].str.startswith(tuple(earlier))]
-    sent = answers.loc[answers["id"] == later, "sent_ms"].item()
-    late = before["answered_ms"].max() - sent
-    return Premise(
-        late < 0, f"{later} was sent {late:.0f} ms before the earlier requests were done"
-    )
-
-
 def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
     """Premise: repeated measurements agree. The largest is less than `factor` times the smallest.
 

@@ -8,8 +8,6 @@ The folder of a notebook has its tasks in `task.py`. They are found by their ids
         "repository.half",
         hints=("Which files does the log name?", "Version 2 lacks its weights.",
                "Copy model.onnx from version 1, and load the model again."),
-        solution='''shutil.copy(models / "half/1/model.onnx", models / "half/2/model.onnx")
-    lab.load("half")''',
     )
     def half(server: Server) -> None:
         \"\"\"Make version 2 of `half` answer.\"\"\"
@@ -20,30 +18,35 @@ The folder of a notebook has its tasks in `task.py`. They are found by their ids
         \"\"\"The state in which the reader begins, in the folder, and its server.\"\"\"
 
 `task("repository.half", server=lab, models=models)` in the notebook calls the function with the
-server, and with the other arguments that its parameters name (`models`). The solution is either
-Python, which runs with the names `lab` and `server` (the same), `models`, `write`, `shutil` and
-`Path`, and which may import the notebook's own modules, e.g. `setup`; or files:
-`{"half/config.pbtxt": "…"}`, which are written below `models` and their models loaded. Readers see
-it on the site only, behind a fold. Tests look at the task before and after it (`test_tasks.py`).
+server, and with the other arguments that its parameters name (`models`).
+
+The solution is `solution.py` beside `task.py`. It runs with the names `lab` and `server` (the
+same), `models`, `write`, `shutil` and `Path`, and may import the notebook's own modules:
+
+    shutil.copy(models / "half/1/model.onnx", models / "half/2/model.onnx")
+    lab.load("half")
+
+A reader's copy in `work/` lacks it; readers see it on the site only, behind a fold. Tests look at
+the task before and after it (`test_tasks.py`).
 """
 
 from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..common import paths
 from ..common.errors import WorkbookError
+from ..notebooks import building
 from ..server import Server
 from . import units
 from .workspace import checked_name, write
 
 Check = Callable[..., None]
-Solution = str | Mapping[str, str]
 
 
 class NotYet(Exception):
@@ -59,7 +62,6 @@ class Task:
         sentence: what is to be done, from the check's docstring.
         check: raises `NotYet` until the task is done.
         hints: shown one by one; each hint says more than the one before.
-        solution: Python, or file → text.
         start: makes the state in which the reader begins, in an empty folder, and returns the
             server that serves it.
     """
@@ -68,8 +70,13 @@ class Task:
     sentence: str
     check: Check
     hints: tuple[str, ...]
-    solution: Solution
     start: Callable[[Path], Server]
+
+    @property
+    def solution(self) -> str:
+        """The text of `solution.py`, which lies beside the module of the check."""
+        module = Path(self.check.__code__.co_filename)
+        return module.with_name(building.SOLUTION).read_text("utf-8")
 
     def missing(self, server: Server, **given: Any) -> str:
         """What is still missing, as a sentence; "" when the task is done.
@@ -98,7 +105,6 @@ def define(
     id: str,
     *,
     hints: tuple[str, ...],
-    solution: Solution,
     start: Callable[[Path], Server] | None = None,
 ) -> Callable[[Check], Check]:
     """Register a task: a decorator for its check. The docstring of this module has an example.
@@ -106,7 +112,6 @@ def define(
     Args:
         id: the topic, a dot, and the task's own name.
         hints: at least two, from a first direction to the step to take.
-        solution: Python, or file → text.
         start: makes the starting state; by default the module's function `start`.
 
     Raises:
@@ -125,7 +130,7 @@ def define(
             return made
 
         sentence = " ".join(check.__doc__.split())
-        _tasks[id] = Task(id, sentence, check, tuple(hints), solution, begin)
+        _tasks[id] = Task(id, sentence, check, tuple(hints), begin)
         return check
 
     return register
@@ -160,36 +165,25 @@ def ids() -> list[str]:
     return sorted(_tasks)
 
 
-def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> None:
-    """Apply a task's solution, as tests do. A solution in Python runs in this process.
+def solve(id: str, server: Server, models: Path | None = None, code: str = "") -> None:
+    """Apply a task's solution, as tests do. It runs in this process.
 
         solve("repository.half", lab, models)
 
     Args:
         id: the task.
         server: where the reader works.
-        models: the folder that it serves; needed if the solution names it or consists of files.
-        given: more names for the solution.
+        models: the folder that it serves; needed if the solution names it.
+        code: what runs in place of the solution.
 
     Raises:
         WorkbookError: there is no such task; the server refused a model.
     """
-    solution = find(id).solution
-    if isinstance(solution, str):
-        names = {"server": server, "lab": server, "models": models, "write": write,
-                 "shutil": shutil, "Path": Path, **given}  # fmt: skip
-        code = compile(inspect.cleandoc(solution), f"the solution of {id}", "exec")
-        with units.importable(_home(id) or Path.cwd()):
-            exec(code, names)
-        return
-    if models is None:
-        raise WorkbookError(
-            f"The solution of {id!r} consists of files.", todo="Pass the folder `models`."
-        )
-    for file, text in solution.items():
-        write(models / file, text)
-    for model in dict.fromkeys(Path(file).parts[0] for file in solution):
-        server.load(model)
+    code = inspect.cleandoc(code) or find(id).solution
+    names = {"server": server, "lab": server, "models": models, "write": write,
+             "shutil": shutil, "Path": Path}  # fmt: skip
+    with units.importable(_home(id) or Path.cwd()):
+        exec(compile(code, f"the solution of {id}", "exec"), names)
 
 
 def _home(id: str) -> Path | None:

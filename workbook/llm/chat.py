@@ -125,7 +125,7 @@ def prompt(server: Server, model: str, turns: Sequence[Turn]) -> str:
         ) from None
 
 
-def fitting(server: Server, model: str, turns: Sequence[Turn], most: int) -> Sequence[Turn]:
+def newest_that_fit(server: Server, model: str, turns: Sequence[Turn], most: int) -> Sequence[Turn]:
     """The newest turns of a conversation, as many as the model's context has room for.
 
     Args:
@@ -233,7 +233,7 @@ class Conversation:
             RequestError: the model refused the question.
         """
         whole = [*self._turns, {"role": "user", "content": question}]
-        kept = fitting(self._server, self._model, whole, self._parameters["max_tokens"])
+        kept = newest_that_fit(self._server, self._model, whole, self._parameters["max_tokens"])
         text, answer = prompt(self._server, self._model, kept), ""
         for piece in stream(self._server, self._model, text, self._parameters):
             new = str(piece.get("text_output", ""))

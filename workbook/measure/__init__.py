@@ -23,14 +23,14 @@ A plot is the last expression of a notebook's cell, and shows itself.
 | read what the server counted | `statistics`, `difference`, `batch_sizes`, `metrics` |
 | see each request | `recording`, `traces`, `executions` |
 | see processes and bytes | `processes`, `Tap` |
-| draw | `plot_load`, `plot_batches`, `plot_timeline`, `plot_bars`, `watch` (while load runs) |
+| draw | `plot_load`, `plot_timeline`, `plot_bars`, `watch` (while load runs) |
 """
 
 from .bar_plot import plot_bars
 from .live_view import watch
 from .perf_analyzer import perf
 from .perf_output import read_reports
-from .plots import plot_batches, plot_load
+from .plots import plot_load
 from .process_table import processes
 from .prometheus import metrics
 from .request_plan import Request, every, send
@@ -50,7 +50,6 @@ __all__ = [
     "metrics",
     "perf",
     "plot_bars",
-    "plot_batches",
     "plot_load",
     "plot_timeline",
     "processes",

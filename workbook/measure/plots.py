@@ -113,48 +113,6 @@ def _draw_several(left: Axes, right: Axes, tables: Mapping[str, pd.DataFrame], a
     style.legend(right)
 
 
-def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> style.Picture:
-    """Histograms of batch sizes, one panel per table.
-
-    Args:
-        tables: by name, tables of `statistics` or `difference`; all their models count together.
-        title: a line above the figure.
-
-    Raises:
-        WorkbookError: a table holds no execution.
-
-    Example:
-        before = measure.statistics(server, "eager")
-        measure.send(server, "eager", measure.every(5, count=40))
-        change = measure.difference(before, measure.statistics(server, "eager"))
-        measure.plot_batches({"no delay": change})
-    """
-    counted = {name: all_batches(table) for name, table in tables.items()}
-    empty = [name for name, batches in counted.items() if not batches]
-    if empty or not counted:
-        raise WorkbookError(
-            "There is no execution to draw.",
-            where=", ".join(empty),
-            todo="Send requests between the two statistics that you take the difference of.",
-        )
-    means = {
-        name: sum(size * n for size, n in batches.items()) / sum(batches.values())
-        for name, batches in counted.items()
-    }
-    summary = "; ".join(f"{name}: {mean:.1f} in one execution" for name, mean in means.items())
-    figure = style.Picture(8.6, 2.7, f"Batch sizes. {summary}.")
-    largest = max(max(batches) for batches in counted.values())
-    panels = figure.subplots(1, len(counted), squeeze=False, sharex=True)[0]
-    for i, (axes, (name, batches)) in enumerate(zip(panels, counted.items(), strict=True)):
-        style.panel(axes, f"{name}\nmean {means[name]:.1f}", below="rows in one execution")
-        draw_batches(axes, batches, style.COLOURS[i % len(style.COLOURS)])
-        axes.set_xlim(0.4, max(largest, 4) + 0.6)
-    panels[0].set_ylabel("executions", color=style.GREY)
-    if title:
-        figure.suptitle(title, color=style.GREY, fontsize=12, x=0.01, ha="left")
-    return figure
-
-
 def draw_batches(axes: Axes, batches: Mapping[int, int], colour: str = style.COLOURS[0]) -> None:
     """Bars: how many executions had which batch size."""
     from matplotlib.ticker import MaxNLocator

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: The name of each lecture's source.
 SOURCE = "lesson.py"
+SOLUTION = "solution.py"
 #: Pictures of notebooks: what is copied for readers, and for the site.
 IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
 #: Folders beside a notebook, with files that readers open, edit and take home.

@@ -133,11 +133,6 @@ def find(*, plain: bool = False) -> Installation:
     )
 
 
-def stand_ins() -> list[str]:
-    """The names of the backends that this package stands in for, sorted."""
-    return sorted(folder.parent.name for folder in STAND_INS.glob("*/model.py"))
-
-
 def core(folder: Path) -> Path:
     """The path of `libtritonserver`, Triton's core, among the wheel's libraries.
 

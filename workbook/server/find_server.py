@@ -6,7 +6,7 @@ import os
 from typing import cast, get_args
 
 from ..common.errors import ServerError
-from . import notebook_warnings, run_folders, which_repository
+from . import notebook_warnings, run_folders, server_log, which_repository
 from .connection import Control, Server
 
 
@@ -58,8 +58,10 @@ def _find() -> Server:
         return of_record(record)
     server = Server()
     if not server.live():
+        kept = run_folders.log_of_ended()
+        log = kept.read_text("utf-8", errors="replace") if kept else ""
         raise ServerError(
-            "No Triton server is running.",
+            f"No Triton server is running. {server_log.how_it_ended(log)}".rstrip(),
             todo="Start one with `workbook serve --detach` or `make lab`; or set TRITON_URL.",
         )
     which_repository.check(

@@ -12,6 +12,8 @@ owner or the guard ends:
   mode "explicit" the server starts without models, so that it answers at once. Another process
   (restart.py) then loads the models that it had. In the other modes Triton loads all models before
   it opens its ports.
+- If it is not started again, the guard keeps its log: the orders may name a file `kept` for it. The
+  run folder is removed by the next command.
 - A server that has crashed writes a stack trace before it ends, and for that it allocates memory.
   If its heap is damaged, this allocation can wait for ever: the server answers nothing and does not
   end. The guard reads in the log that the server has crashed (`CRASHED`), and kills it `PATIENCE`
@@ -87,10 +89,17 @@ def main() -> int:
         # restart.py leaves out a model that ends the server during its load: no limit is needed.
         incomplete = incomplete + 1 if loader is not None and loader.poll() != 0 else 0
         again = again and (incomplete < RESTARTS or EXPLICIT in argv)
-        after = ". It is started again with its models." if again else ""
+        kept = "" if again or why else orders.get("kept")
+        after = f". Its log is kept: {kept}" if kept else ""
+        after = ". It is started again with its models." if again else after
         when = time.strftime("%H:%M:%S")
         with contextlib.suppress(OSError):  # a full disk
-            os.write(log, f"{ENDED}{why or how(server.returncode)}, at {when}{after}\n".encode())
+            os.write(
+                log,
+                f"{ENDED}{why or describe_status(server.returncode)}, at {when}{after}\n".encode(),
+            )
+        if kept:
+            keep(orders["log"], kept)
         end(server)
         if not again:
             with contextlib.suppress(OSError):
@@ -193,6 +202,14 @@ def wait(
     return ""
 
 
+def keep(log: str, kept: str) -> None:
+    """Give a log a second name, outside of the run folder; it replaces an older log there."""
+    with contextlib.suppress(OSError):
+        os.unlink(kept)
+    with contextlib.suppress(OSError):
+        os.link(log, kept)
+
+
 def crashed(server: subprocess.Popen[bytes]) -> bool:
     """Whether a signal has ended the server that is not a request to end (`ASKED`)."""
     return server.returncode < 0 and -server.returncode not in ASKED
@@ -210,7 +227,7 @@ def end(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def how(status: int) -> str:
+def describe_status(status: int) -> str:
     """A process's return code in words: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
     return signal_name(-status) if status < 0 else f"exit status {status}"
 

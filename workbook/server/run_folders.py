@@ -10,6 +10,8 @@ the server's log, and two files that show whether the server still runs:
 If the lock is free, the guard and its server have ended. The folder and the server's shared memory
 are then removed.
 
+If the checkout's own server ends by itself, its guard keeps its log as `.workbook/last-server.log`.
+
 The checkout's own server is the one that `workbook serve` or `make lab` has started.
 `.workbook/server.json` names its run folder. `workbook status` and `workbook stop` use this server.
 """
@@ -134,6 +136,20 @@ def end(record: Record, timeout: float = 30.0) -> None:
         if json.loads(_record_file().read_text(encoding="utf-8"))["run"] == record.run:
             _record_file().unlink()
     prune()
+
+
+def last_log() -> Path:
+    """Where a guard keeps the log of the checkout's own server, if it ended by itself."""
+    return paths.state() / "last-server.log"
+
+
+def log_of_ended() -> Path | None:
+    """The log of the checkout's own server, if that has ended by itself; else None."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        started = json.loads(_record_file().read_text(encoding="utf-8"))["started"]
+        if last_log().stat().st_mtime >= started:
+            return last_log()
+    return None
 
 
 def orders_of(log: Path | None) -> dict[str, Any] | None:

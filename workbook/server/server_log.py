@@ -57,6 +57,19 @@ def sentences(log: str) -> list[str]:
     return found
 
 
+def how_it_ended(log: str) -> str:
+    """How the server has ended, with the last lines of its log; "" if the log does not say it.
+
+    Args:
+        log: the text of the server's log.
+    """
+    before, _, rest = log.rpartition(ENDED)
+    if not before:
+        return ""
+    last = "; ".join(before.strip().splitlines()[-2:])
+    return f"{ENDED}{rest.splitlines()[0]}. Its log ends with: {last}"
+
+
 def started_again(log: str) -> str | None:
     """How the server ended, if its guard has started it again since then; else None."""
     last = log.rfind(f"\n{ENDED}")

@@ -39,7 +39,6 @@ from . import (
 )
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
-from .guard import ENDED
 
 # The log's lines that say why the server ends. On a machine without a GPU every start writes
 # another line of this form, which is not an error.
@@ -230,7 +229,7 @@ class Triton(Server):
             )
         if self.pid is None:
             raise ServerError(
-                f"This server is not running.{self._how_it_ended()}",
+                f"This server is not running. {server_log.how_it_ended(self.log_text())}".rstrip(),
                 where=self.url,
                 todo="Start it: `with Triton(…) as server:`, or `server = Triton(…).start()`. "
                 "If it has ended by itself, its log says why.",
@@ -243,14 +242,6 @@ class Triton(Server):
             pid = int((self._run / run_folders.PIDFILE).read_text(encoding="utf-8"))
             return pid if psutil.pid_exists(pid) else None
         return None
-
-    def _how_it_ended(self) -> str:
-        """Sentences that say how the server has ended, with the last lines of its log."""
-        log, _, rest = self.log_text().rpartition(ENDED)
-        if not log:
-            return ""
-        last = "; ".join(log.strip().splitlines()[-2:])
-        return f" {ENDED}{rest.splitlines()[0]}. Its log ends with: {last}"
 
     # -- how it is started ----------------------------------------------------------------------
 
@@ -285,6 +276,7 @@ class Triton(Server):
             "cwd": str(cwd),
             "env": variables,
             "loaded": loaded,
+            "kept": str(run_folders.last_log()) if restart else None,
             "loading": str(self._run / run_folders.LOADING),
             "repository": str(self.repository),
             "url": self.url,

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import re
 from collections.abc import Collection
@@ -62,14 +61,8 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
 
 def solution(id: str) -> NotebookNode:
     """A text cell with a task's solution behind a fold."""
-    given = tasks.find(id).solution
-    texts = {"": given} if isinstance(given, str) else given
-    parts = ["<details><summary>A solution</summary>", ""]
-    for file, text in texts.items():
-        language = "python" if file.endswith(".py") or not file else "text"
-        parts += [f"`{file}`:", ""] if file else []
-        parts += [f"```{language}", inspect.cleandoc(text), "```", ""]
-    parts.append("</details>")
+    code = tasks.find(id).solution.strip()
+    parts = ["<details><summary>A solution</summary>", "", "```python", code, "```", "</details>"]
     cell: NotebookNode = nbformat.v4.new_markdown_cell("\n".join(parts))  # type: ignore[no-untyped-call]
     cell.id = re.sub(r"\W", "-", id)
     return cell

@@ -47,7 +47,7 @@ Way = Literal["trtexec", "python"]
 
 def lacking() -> str:
     """What this machine lacks to build plans, as a sentence; "" where it can."""
-    if not ways():
+    if not tools():
         return (
             "TensorRT is not installed: there is neither its Python package (`tensorrt`) nor "
             "trtexec."
@@ -57,7 +57,7 @@ def lacking() -> str:
     return ""
 
 
-def ways() -> tuple[Way, ...]:
+def tools() -> tuple[Way, ...]:
     """The tools of TensorRT that are here, the preferred one first: trtexec, python."""
     found: list[Way] = [] if _trtexec() is None else ["trtexec"]
     if importlib.util.find_spec("tensorrt") is not None:
@@ -86,7 +86,7 @@ def build(
     Raises:
         RuntimeError: TensorRT refused the network, or is not there; one line says why.
     """
-    way = by or next(iter(ways()), None)
+    way = by or next(iter(tools()), None)
     if way is None:
         raise RuntimeError(lacking())
     if way == "trtexec":

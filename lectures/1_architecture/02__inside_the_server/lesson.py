@@ -110,7 +110,7 @@ picture = zoo.data.digits().x_test[:1]
 def ours():
     before = measure.statistics(lab, "careful")
     for _ in range(25):
-        digits_model.ask(lab, "careful", picture)
+        digits_model.scores(lab, "careful", picture)
     return measure.difference(before, measure.statistics(lab, "careful")).iloc[0]
 
 
@@ -158,7 +158,7 @@ claim(
 # %%
 begin = lab.log_size()
 lab.request("POST", "/v2/logging", json={"log_verbose_level": 1})
-digits_model.ask(lab, "digits", picture)
+digits_model.scores(lab, "digits", picture)
 lab.request("POST", "/v2/logging", json={"log_verbose_level": 0})
 states = setup.log_lines(lab.log_text(begin), "state from")
 pools = setup.log_lines(lab.log_text(), "memory pool")
@@ -219,7 +219,7 @@ predict(
 deploy(paths.root() / "model_repository" / "digits_cached", server=lab)
 new = np.random.default_rng().random((1, 1, 8, 8), dtype=np.float32)
 before = measure.statistics(lab, "digits_cached")
-setup.ask_three_ways(lab, "digits_cached", new)
+setup.send_three_ways(lab, "digits_cached", new)
 cached = measure.difference(before, measure.statistics(lab, "digits_cached")).iloc[0]
 cached[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count")
 
@@ -249,9 +249,9 @@ show("models/cascade/1/model.py")
 lab.load("cascade")
 before = measure.statistics(lab, "careful")
 test = zoo.data.digits().x_test[:30, None]
-unsure = sum(digits_model.ask(lab, "digits", x).max() <= 5 for x in test)
+unsure = sum(digits_model.scores(lab, "digits", x).max() <= 5 for x in test)
 for x in test:
-    digits_model.ask(lab, "cascade", x)
+    digits_model.scores(lab, "cascade", x)
 calls = measure.difference(before, measure.statistics(lab, "careful")).requests.item()
 print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {calls} times.")
 claim(

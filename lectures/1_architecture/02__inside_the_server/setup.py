@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pandas as pd
 import psutil
 
 from workbook import measure
+from workbook.lessons.files import place
 from workbook.lessons.premises import Premise
 from workbook.lessons.shared import digits_model
 from workbook.server import Server, Triton
@@ -106,7 +106,7 @@ def busy(server: Server, model: str, pictures: Any) -> Iterator[None]:
 
     def client() -> None:
         while not over.is_set():
-            digits_model.ask(server, model, pictures)
+            digits_model.scores(server, model, pictures)
 
     thread = threading.Thread(target=client)
     thread.start()
@@ -125,11 +125,11 @@ def add(models: Path, name: str, source: str = "") -> None:
         name: the model's name there.
         source: the model's name beside the notebook; by default, the same.
     """
-    shutil.copytree(HERE / (source or name), models / name, dirs_exist_ok=True)
+    place(models, HERE / (source or name), name=name)
     digits_model.save_weights(models / name / "1/weights.npy")
 
 
-def ask_three_ways(server: Server, model: str, pictures: Any) -> None:
+def send_three_ways(server: Server, model: str, pictures: Any) -> None:
     """Send the same pictures over HTTP in JSON, over HTTP in binary, and over gRPC.
 
     Args:
@@ -143,7 +143,7 @@ def ask_three_ways(server: Server, model: str, pictures: Any) -> None:
     import tritonclient.grpc
     import tritonclient.http
 
-    digits_model.ask(server, model, pictures)
+    digits_model.scores(server, model, pictures)
     for api, connect in (
         (tritonclient.http, server.http_client),
         (tritonclient.grpc, server.grpc_client),

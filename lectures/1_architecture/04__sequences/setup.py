@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ def add_sums(models: Path, name: str, strategy: str) -> None:
     Example:
         add_sums(models, "oldest", "oldest { max_candidate_sequences: 8 }")
     """
-    shutil.copytree(HERE / "direct", models / name, dirs_exist_ok=True)
+    files.place(models, HERE / "direct", name=name)
     config = models / name / "config.pbtxt"
     config.write_text(config.read_text("utf-8").replace("direct { }", strategy), "utf-8")
 

@@ -22,26 +22,6 @@ from workbook.server import Server
         "Keep the sums in a dictionary by that number, in oldest/1/memory.py; then run "
         'lab.load("oldest").',
     ),
-    solution='''
-    config = models / "oldest/config.pbtxt"
-    corrid = """sequence_batching {
-      control_input {
-        name: "CORRID"
-        control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 }
-      }"""
-    config.write_text(config.read_text().replace("sequence_batching {", corrid))
-    write(models / "oldest/1/memory.py", """
-    sums = {}  # one per sequence
-
-
-    def add(slot, brought):
-        sequence = int(brought["CORRID"])
-        earlier = 0 if brought["START"] else sums[sequence]
-        sums[sequence] = earlier + brought["X"]
-        return sums[sequence]
-    """)
-    lab.load("oldest")
-    ''',
 )
 def apart(server: Server) -> None:
     """The model oldest gives each sequence its own sum, with the strategy oldest."""

@@ -27,12 +27,6 @@ _PICTURES = 32
         "Neither is needed to form batches under load. Leave `dynamic_batching { }`, and load the "
         "model again.",
     ),
-    solution="""
-        file = models / "crowded/config.pbtxt"
-        text, waits = file.read_text(), "max_queue_delay_microseconds: 400000"
-        file.write_text(text.replace("preferred_batch_size: [ 8 ]", "").replace(waits, ""))
-        lab.load("crowded")
-    """,
 )
 def crowded(server: Server) -> None:
     """The model crowded answers one lone picture within 200 ms. With 32 requests under way it

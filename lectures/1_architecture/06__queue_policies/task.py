@@ -23,12 +23,6 @@ _REFUSED, _LONGEST_MS = 0.05, 350
         "can end the wait?",
         "`timeout_action: REJECT` with a default timeout of 200000 microseconds, and no size.",
     ),
-    solution="""
-        file = models / "flooded/config.pbtxt"
-        policy = "timeout_action: REJECT default_timeout_microseconds: 200000"
-        file.write_text(file.read_text().replace("max_queue_size: 2", policy))
-        lab.load("flooded")
-    """,
 )
 def flooded(server: Server) -> None:
     """The model flooded refuses fewer than 5 % of the requests of an ordinary day. Of the 150

@@ -52,7 +52,7 @@ with laboratory(models, control="none") as fixed:
         refusal = ""
     except WorkbookError as error:
         refusal = error.message
-    answered, _ = setup.ask(fixed)
+    answered, _ = setup.time_request(fixed)
 claim(
     answered == 1 and "not allowed" in refusal,
     f"Version 2 lies there, version 1 answers, and a command is refused: {refusal}",
@@ -205,7 +205,7 @@ policies = {
 rows = {}
 for name, policy in policies.items():
     lab.load("digits", config={**config, "version_policy": policy})
-    rows[name] = setup.versions(lab, names) | {"unnamed goes to": setup.ask(lab)[0]}
+    rows[name] = setup.versions(lab, names) | {"unnamed goes to": setup.time_request(lab)[0]}
 table = pd.DataFrame(rows).T
 ready = [" ".join(row.index[row == "ready"]) for _, row in table.iterrows()]
 claim(
@@ -231,7 +231,7 @@ table
 def first_request(config):
     lab.unload("digits")
     lab.load("digits", config=config)
-    return setup.ask(lab)[1]
+    return setup.time_request(lab)[1]
 
 
 image = {"dims": [1, 8, 8], "data_type": "TYPE_FP32", "zero_data": True}
@@ -249,7 +249,9 @@ claim(
 files = {"77/model.pt": home / "1/model.pt", "labels.txt": home / "labels.txt"}
 files = {f"file:{name}": path.read_bytes() for name, path in files.items()}
 lab.load("digits", config=config, files=files)
-print("version", setup.ask(lab)[0], "answers; is there a folder 77?", (home / "77").exists())
+print(
+    "version", setup.time_request(lab)[0], "answers; is there a folder 77?", (home / "77").exists()
+)
 
 # %% [markdown]
 # `--model-repository` may be given several times, and may be a bucket: `s3://…`, `gs://…`, `as://…`. The core copies a model to a local folder before it loads it ([locations](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations)).

@@ -80,7 +80,7 @@ def tree(home: Path) -> None:
         print(f"{file.relative_to(home.parent)!s:32}{file.stat().st_size:>9,} bytes")
 
 
-def ask(server: Server) -> tuple[int, float]:
+def time_request(server: Server) -> tuple[int, float]:
     """Send one picture; returns the version that answered, and the time in milliseconds."""
     client = server.grpc_client()
     _picture()
@@ -149,7 +149,7 @@ def under_load(server: Triton, change: Callable[[], Any], *, wait_for: int = 0) 
         wait_for: a version: the clients go on until it has answered.
     """
     for _ in range(CLIENTS):  # the first requests to a TorchScript model are slow
-        ask(server)
+        time_request(server)
     rows: list[tuple[float, float, int, str]] = []
     stop, began, clock = threading.Event(), time.perf_counter(), datetime.datetime.now()
     start = server.log_size()

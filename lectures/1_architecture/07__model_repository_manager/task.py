@@ -30,13 +30,6 @@ _ROWS = 20
         "both, write "
         "`version_policy { all { } }` into the config, or pass it with the load command.",
     ),
-    solution="""
-        home = models / "half"
-        shutil.copy(home / "1/model.pt", home / "2/model.pt")
-        config = home / "config.pbtxt"
-        config.write_text(config.read_text() + "version_policy { all { } }")
-        lab.load("half")
-    """,
 )
 def half(server: Server) -> None:
     """Make versions 1 and 2 of the model half ready at the same time; both give the same scores for

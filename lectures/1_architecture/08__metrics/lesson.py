@@ -258,7 +258,7 @@ setup.plot_rates({"8 instances": eight, "16 instances": sixteen})
 
 # %%
 for ms in ([2] * 9 + [100]) * 6:
-    setup.ask(lab, "doris", ms)
+    setup.send_at_once(lab, "doris", ms)
 samples = measure.metrics(lab).query("model == 'doris'")
 summary = samples[samples["metric"] == "nv_inference_request_summary_us"]
 recent = summary.set_index("quantile")["value"] / 1000

@@ -61,7 +61,7 @@ def add(models: Path, name: str, count: int = 1, batching: str = "") -> None:
     (home / "config.pbtxt").write_text(text, "utf-8")
 
 
-def ask(server: Server, model: str, ms: float, rows: int = 1, count: int = 1) -> list[str]:
+def send_at_once(server: Server, model: str, ms: float, rows: int = 1, count: int = 1) -> list[str]:
     """Send `count` requests to a service at once; returns each one's error, "" for none."""
     x = np.full((rows, 4), ms, np.float32)
     plan = [measure.Request(f"r{i}", i, inputs={"x": x}) for i in range(count)]
@@ -93,12 +93,12 @@ def go_wrong(server: Server) -> pd.DataFrame:
         success and of failure, by reason.
     """
     cases: dict[str, tuple[str, Callable[[], list[str]]]] = {
-        "9 rows where 8 are allowed": ("anton", lambda: ask(server, "anton", 1, rows=9)),
-        "the queue is full": ("full", lambda: ask(server, "full", 120, count=3)),
-        "waited too long": ("hasty", lambda: ask(server, "hasty", 120, count=2)),
+        "9 rows where 8 are allowed": ("anton", lambda: send_at_once(server, "anton", 1, rows=9)),
+        "the queue is full": ("full", lambda: send_at_once(server, "full", 120, count=3)),
+        "waited too long": ("hasty", lambda: send_at_once(server, "hasty", 120, count=2)),
         "the client gave up": ("hasty", lambda: _give_up(server)),
-        "the model raises": ("anton", lambda: ask(server, "anton", -1)),
-        "the model answers with an error": ("anton", lambda: ask(server, "anton", np.nan)),
+        "the model raises": ("anton", lambda: send_at_once(server, "anton", -1)),
+        "the model answers with an error": ("anton", lambda: send_at_once(server, "anton", np.nan)),
     }
     rows = {}
     for case, (model, run) in cases.items():

@@ -22,11 +22,6 @@ _CLIENTS, _SHARE = 8, 0.25
         "With as many instances as clients nobody waits: `count: 8` in instance_group, then load "
         "the model again.",
     ),
-    solution="""
-        file = models / "emil/config.pbtxt"
-        file.write_text(file.read_text().replace("count: 1", "count: 8"))
-        lab.load("emil")
-    """,
 )
 def queue(server: Server) -> None:
     """With eight clients in a loop, requests to emil spend less than a quarter of their time in

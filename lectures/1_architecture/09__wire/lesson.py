@@ -36,7 +36,7 @@ server = laboratory(models)
 
 
 # %%
-def ask(api, x, **form):
+def count_bytes(api, x, **form):
     """The bytes of one request for the logits of pictures, and of its answer."""
     tensor = api.InferInput("image", x.shape, "FP32").set_data_from_numpy(x, **form)
     output = api.InferRequestedOutput("logits", **form)
@@ -68,8 +68,8 @@ forms = {"HTTP, JSON": (http, {"binary_data": False}), "HTTP, binary": (http, {}
 forms["gRPC"] = (grpc, {})
 rows = {}
 for name, (api, form) in forms.items():
-    rows[name] = ask(api, pictures, **form)
-    rows[f"{name}, darker"] = ask(api, darker, **form)
+    rows[name] = count_bytes(api, pictures, **form)
+    rows[f"{name}, darker"] = count_bytes(api, darker, **form)
 sent = pd.DataFrame(rows).T
 measure.plot_bars(sent, title=f"64 pictures are {pictures.nbytes:,} bytes", below="bytes")
 

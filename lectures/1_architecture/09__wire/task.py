@@ -40,23 +40,6 @@ def start(folder: Path) -> Server:
         "For each 64 pictures make an InferInput of their shape, and put them in with "
         "set_data_from_numpy. argmax(axis=1) of the logits gives the digits.",
     ),
-    solution='''
-    write(models / "client.py", """
-    import numpy as np
-    import tritonclient.http as http
-
-
-    def classify(url, pictures):
-        digits = []
-        with http.InferenceServerClient(url.removeprefix("http://")) as client:
-            for first in range(0, len(pictures), 64):
-                some = pictures[first : first + 64]
-                tensor = http.InferInput("image", some.shape, "FP32").set_data_from_numpy(some)
-                logits = client.infer("digits_onnx", [tensor]).as_numpy("logits")
-                digits.extend(logits.argmax(axis=1))
-        return np.array(digits)
-    """)
-    ''',
 )
 def client(server: Server) -> None:
     """Change client.py: the same 360 answers over HTTP, with at most 2 connections, and at most

@@ -141,8 +141,8 @@ ways = {"plain": (server, {}), "TLS": (secure, trust), "mutual TLS": (mutual, {*
 ms = {}
 for way, (where, options) in ways.items():
     with grpc.InferenceServerClient(where.grpc_url, **options) as client:
-        kept = timing.median_ms(setup.ask, client, picture, times=50)
-    anew = timing.median_ms(setup.ask_once, where.grpc_url, picture, times=10, **options)
+        kept = timing.median_ms(setup.read_digit, client, picture, times=50)
+    anew = timing.median_ms(setup.read_digit_once, where.grpc_url, picture, times=10, **options)
     ms[way] = {"open connection": kept, "opening": anew - kept}
 costs = pd.DataFrame(ms).T
 measure.plot_bars(costs, title="One picture over gRPC", below="ms, median")

@@ -72,7 +72,7 @@ def openssl(where: Path, line: str) -> None:
         ) from None
 
 
-def ask(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) -> int:
+def read_digit(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) -> int:
     """Ask digits_onnx for the digit in a picture, over gRPC.
 
     Args:
@@ -83,14 +83,14 @@ def ask(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) ->
         InferenceServerException: the server did not answer in time, or refused.
 
     Example:
-        setup.ask(client, digits_model.pictures()[:1])
+        setup.read_digit(client, digits_model.pictures()[:1])
     """
     tensor = grpc.InferInput("image", picture.shape, "FP32").set_data_from_numpy(picture)
     answer = client.infer(MODEL, [tensor], client_timeout=SECONDS)
     return int(answer.as_numpy("logits").argmax())
 
 
-def ask_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> int:
+def read_digit_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> int:
     """Ask for the digit in a picture, through a new connection that is closed afterwards.
 
     Args:
@@ -99,10 +99,10 @@ def ask_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> 
         options: of the client, e.g. for TLS.
 
     Example:
-        setup.ask_once(server.grpc_url, digits_model.pictures()[:1])
+        setup.read_digit_once(server.grpc_url, digits_model.pictures()[:1])
     """
     with grpc.InferenceServerClient(address, **options) as client:
-        return ask(client, picture)
+        return read_digit(client, picture)
 
 
 def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> bytes:
@@ -117,7 +117,7 @@ def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> 
         b"digits_onnx" in setup.listen(server, picture)      # True
     """
     with Tap(server.grpc_url) as tap, grpc.InferenceServerClient(tap.address, **options) as client:
-        ask(client, picture)
+        read_digit(client, picture)
         return tap.traffic
 
 

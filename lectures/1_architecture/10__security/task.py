@@ -33,21 +33,6 @@ def start(folder: Path) -> Server:
         "`--grpc-restricted-protocol`, both with the value "
         "`model-repository:admin-key=two-eights`.",
     ),
-    solution="""
-    import setup
-
-    own = server.papers
-    (own / "names").write_text("subjectAltName=DNS:localhost")
-    root = "-CA root.pem -CAkey root.key -CAcreateserial -extfile names"
-    setup.openssl(own, "req -x509 -days 2 -subj /CN=mine -out root.pem NEW_KEY root.key")
-    setup.openssl(own, "req -subj /CN=server -out server.csr NEW_KEY server.key")
-    setup.openssl(own, f"x509 -req -days 2 -in server.csr -out server.pem {root}")
-    rule = "model-repository:admin-key=two-eights"
-    server.restart(
-        tls={"cert": own / "server.pem", "key": own / "server.key"},
-        options=[f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"],
-    )
-    """,
 )
 def door(server: setup.Door) -> None:
     """Make a certificate in the folder `own`, and restart the server so that gRPC wants TLS and
@@ -63,7 +48,9 @@ def door(server: setup.Door) -> None:
     if (answer := setup.reach(server.grpc_url, **trust)) != "yes":
         raise NotYet(f"A client that trusts root.pem gets no answer over TLS ({answer}).")
     with grpc.InferenceServerClient(server.grpc_url, **trust) as client:
-        setup.ask(client, digits_model.pictures()[:1])  # inference stays open for clients with TLS
+        setup.read_digit(
+            client, digits_model.pictures()[:1]
+        )  # inference stays open for clients with TLS
     if setup.lists(server.grpc_url, **trust):
         raise NotYet("Over gRPC the repository's index opens without the header.")
     key = {f"triton-grpc-protocol-{HEADER}": WORD}

@@ -160,7 +160,7 @@ made = mistakes.provoke(lab, "digits_onnx", {
     "the backend as platform": config("backend:", "platform:"),
     "the slides' OpenVINO": config('backend: "onnxruntime"', 'platform: "openvino_ir"'),
     "another framework's backend": config("onnxruntime", "pytorch"),
-    "another file name": setup.renamed("model.onnx", "digits.onnx"),
+    "another file name": mistakes.rename("1/model.onnx", "digits.onnx"),
 })  # fmt: skip
 claim(
     len(made.refused) == 5, "All five are refused.", "Read which one it loads.", id="map.mistakes"

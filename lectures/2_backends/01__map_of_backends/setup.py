@@ -7,7 +7,7 @@ setup.unknown(lab, 'platform: "openvino_ir"')   # the server's message; "" if it
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +195,3 @@ def borrowed(models: Path) -> None:
 
 IR = 'platform: "openvino_ir"'
 TREES = 'platform: "xgboost"'
-
-
-def renamed(old: str, new: str) -> Callable[[Path], str]:
-    """A mistake: the model's file has another name."""
-
-    def change(home: Path) -> str:
-        (home / "1" / old).rename(home / "1" / new)
-        return f"The file is called `{new}`"
-
-    return change

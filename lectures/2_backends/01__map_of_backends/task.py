@@ -23,14 +23,6 @@ from workbook.server import Server
         'In place of the platform line, ir needs backend: "openvino", and trees needs '
         'backend: "fil". Load both again.',
     ),
-    solution="""
-        for name, old, new in (("ir", "platform", "openvino"), ("trees", "platform", "fil")):
-            file = models / name / "config.pbtxt"
-            lines = file.read_text().splitlines()
-            lines = [line for line in lines if not line.startswith(old)]
-            file.write_text("\\n".join([f'backend: "{new}"', *lines]))
-            lab.load(name)
-    """,
 )
 def names(server: Server) -> None:
     """The models ir and trees are ready, and answer."""

@@ -85,7 +85,7 @@ image = grpc.InferInput("image", [1, 3, 64, 64], "FP32")
 image.set_data_from_numpy(formats.pictures()[:1])
 with grpc.InferenceServerClient(lab.grpc_url) as client:  # one picture: a complete request
     print(client.infer("focus_python", [image]).as_numpy("logits"))
-apart = np.abs(formats.ask(lab, "focus_python") - formats.reference()).max()
+apart = np.abs(formats.served_logits(lab, "focus_python") - formats.reference()).max()
 claim(
     apart < 1e-4,
     f"Served and in the notebook, the 200 answers differ by {apart:.0e} at most.",
@@ -218,7 +218,7 @@ show("models/panel/1/model.py")
 for name in ("tally", "panel", "in_turn", "collected", "ibuddha_chitchat_bls"):
     lab.load(name)
 before = setup.metric(lab, "sharp_total")  # 0 where the metric is new
-sharp = int((formats.score(formats.ask(lab, "tally")) > 0).sum())
+sharp = int((formats.score(formats.served_logits(lab, "tally")) > 0).sum())
 grown = setup.metric(lab, "sharp_total") - before
 ms = {name: 1000 * setup.seconds(lab, name, X=one[:, :1]) for name in ("in_turn", "panel")}
 counts = infer(lab, "collected", start=np.array([4], "i4"))["counts"]

@@ -24,7 +24,7 @@ models = folder("environments")  # run again, it empties this notebook's folder
 setup.repository(models)  # makes an environment: up to half a minute
 home = models / "grade_2"
 lab = laboratory(models, only=["square", "grade_1"])
-setup.ask(lab, "grade_1")  # version of the package, version of Python, where it lies
+setup.environment_of(lab, "grade_1")  # version of the package, version of Python, where it lies
 
 # %% [markdown]
 # ## Situation 1: another package
@@ -89,8 +89,8 @@ watched = attempt(lambda: setup.watch(lab, load_third), lambda run: run.overlap)
 setup.plot(watched)
 
 # %%
-package, _, place = setup.ask(lab, "grade_2")
-still = setup.ask(lab, "grade_1")[0]
+package, _, place = setup.environment_of(lab, "grade_2")
+still = setup.environment_of(lab, "grade_1")[0]
 both = (package, still) == ("2.0", "1.0")
 claim(
     watched.failed == 0 and both,
@@ -128,7 +128,9 @@ costs = {
     "archive, again": setup.seconds(lab, "grade_3"),
     "no environment": setup.seconds(lab, "square"),
 }
-used = sorted({setup.ask(lab, name)[2] for name in ("grade_2", "grade_3")})  # where they lie
+used = sorted(
+    {setup.environment_of(lab, name)[2] for name in ("grade_2", "grade_3")}
+)  # where they lie
 
 # %%
 # !mkdir -p {home}/env && tar -xzf {home}/env.tar.gz -C {home}/env

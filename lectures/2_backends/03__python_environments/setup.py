@@ -285,7 +285,7 @@ def plot(watched: Watched) -> style.Picture:
     return figure
 
 
-def ask(server: Server, name: str) -> tuple[str, str, str]:
+def environment_of(server: Server, name: str) -> tuple[str, str, str]:
     """Ask a model for one grade; returns its package's version, its Python's version and path.
 
     A path in the checkout is relative to the checkout, as on the course's pages.
@@ -430,7 +430,7 @@ class Second:
     Attributes:
         python: the version of the other Python; "" where there is none.
         without_stub: the server's message about the environment without a stub of its own.
-        answered: the model's reply, from `ask`; None if the model was not loaded.
+        answered: the model's reply, from `environment_of`; None if the model was not loaded.
         lacking: what this machine lacks for the experiment; "" if nothing.
     """
 
@@ -482,7 +482,7 @@ def situation_2(server: Triton, wheel: Path) -> Second:
     without = refusal(server, home.name)
     shutil.copy(stubs()[other.version], stub)
     server.load(home.name)
-    return Second(other.version, without, ask(server, home.name), "")
+    return Second(other.version, without, environment_of(server, home.name), "")
 
 
 # -- mistakes ------------------------------------------------------------------------------------

@@ -20,12 +20,6 @@ from workbook.server import Server
         "Run `!{interpreter} -m pip --python {models}/strict/env/bin/python install --no-index "
         "{wheel}`, and load strict again.",
     ),
-    solution="""
-        import setup
-        setup.install(models / "strict/env", setup.wheel(models, "2.0"))
-        lab.unload("strict")
-        lab.load("strict")
-    """,
 )
 def strict(server: Server) -> None:
     """The model strict grades pictures with version 2.0 of the package, from an environment of its
@@ -34,7 +28,7 @@ def strict(server: Server) -> None:
         if not server.ready(name):
             raise NotYet(f"{name} is not ready.")
         try:
-            package, _, prefix = setup.ask(server, name)
+            package, _, prefix = setup.environment_of(server, name)
         except Refusal as error:
             raise NotYet(f"A request to {name} fails: {_last(error.message)}") from None
         if package != wanted:

@@ -52,7 +52,7 @@ scripted_model.save(simple)
 steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
 config = models / "pytorch_model/config.as_printed.pbtxt"
 show(config)
-printed = documented.correct(lab, "pytorch_model", config.read_text(), steps)
+printed = documented.correct(lab, "pytorch_model", config, steps)
 
 
 class Indented(SimpleModel):
@@ -114,7 +114,7 @@ for name, form in forms.items():  # up to half a minute
     model = f"careful_{name}"
     form.save(models / model / "1/model.pt")
     lab.load(model)
-    verdicts[name] = formats.changed(formats.ask(lab, model, raw))
+    verdicts[name] = formats.changed(formats.served_logits(lab, model, raw))
 verdicts
 
 # %%
@@ -227,7 +227,7 @@ steps = {
 }
 config = models / "ibuddha_chitchat/config.as_printed.pbtxt"
 show(config)
-chitchat = documented.correct(lab, "ibuddha_chitchat", config.read_text(), steps)
+chitchat = documented.correct(lab, "ibuddha_chitchat", config, steps)
 chitchat
 
 # %%
@@ -326,7 +326,7 @@ made = mistakes.provoke(lab, "focus_pytorch", {
     "an exported program": lambda home: torch.export.save(program, home / "1/model.pt"),
     "a newer platform": mistakes.config("pytorch_libtorch", "torch_aoti"),
     "a state dict": lambda home: torch.save(state, home / "1/model.pt"),
-    "a file model.pth": lambda home: setup.rename(home / "1/model.pt", "model.pth"),
+    "a file model.pth": mistakes.rename("1/model.pt", "model.pth"),
     "a parameter": mistakes.config("parameters", setup.NO_BOOLEAN),
 })  # fmt: skip
 claim(

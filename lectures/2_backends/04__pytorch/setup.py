@@ -125,12 +125,6 @@ def channels_last(models: Path) -> str:
     return home.name
 
 
-def rename(file: Path, name: str) -> str:
-    """Rename a file; returns a sentence about it."""
-    file.rename(file.with_name(name))
-    return f"`{file.name}` is called `{name}`."
-
-
 def sentence(tokens: int) -> list[npt.NDArray[np.int64]]:
     """Make a sentence for `TinyGPT`: ids, mask and types, each int64 (1, tokens)."""
     ids = np.random.default_rng(tokens).integers(2, WORDS, (1, tokens))

@@ -25,11 +25,6 @@ _ROWS = 8
         'Either name the first input "image", or let the config have the order of forward(). '
         "Then load it.",
     ),
-    solution="""
-        file = models / "scaled/config.pbtxt"
-        file.write_text(file.read_text().replace('"picture"', '"image"'))
-        lab.load("scaled")
-    """,
 )
 def scaled(server: Server) -> None:
     """The model scaled gives the network's logits for pixels from 0 (black) to 255 (white)."""

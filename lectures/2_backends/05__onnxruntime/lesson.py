@@ -46,7 +46,7 @@ simple, simple_file = SimpleModel(), models / "onnx_model/1/model.onnx"
 torch.onnx.export(simple, torch.randn(1, 5), simple_file, verbose=False)  # 5 to 30 seconds
 config = models / "onnx_model/config.as_printed.pbtxt"
 show(config)
-printed = documented.correct(lab, "onnx_model", config.read_text(), documented.BRACES_AND_CPU)
+printed = documented.correct(lab, "onnx_model", config, documented.BRACES_AND_CPU)
 printed
 
 # %% [markdown]

@@ -123,7 +123,7 @@ config = Path("models/focus_openvino/config.as_printed.pbtxt")
 show(config)
 backend = documented.put('platform: "openvino_ir"', 'backend: "openvino"')
 steps = {"with a backend": backend}
-printed = documented.correct(lab, "focus_openvino", config.read_text(), steps)
+printed = documented.correct(lab, "focus_openvino", config, steps)
 
 # %%
 claim(

@@ -27,13 +27,6 @@ _SHARE = 2 / 3
         "The file itself takes any batch. Write max_batch_size: 0, put the batch into dims as -1, "
         "and take the padding out. Then load it.",
     ),
-    solution="""
-        file = models / "lone/config.pbtxt"
-        text = file.read_text().replace("max_batch_size: 8", "max_batch_size: 0")
-        text = text.replace("[ 3, 64, 64 ]", "[ -1, 3, 64, 64 ]").replace("[ 2 ]", "[ -1, 2 ]")
-        file.write_text(text.replace('"YES"', '"NO"'))
-        lab.load("lone")
-    """,
 )
 def lone(server: Server) -> None:
     """The model lone answers one picture in less than two thirds of the time of eight in one

@@ -77,7 +77,7 @@ steps = {
     "the output's name": put("OUTPUT__0", answered),
     "its dims, too": put("[ 1 ]", "[ 10 ]"),
 }
-corrected = documented.correct(lab, "tensorflow_model", config.read_text(), steps)
+corrected = documented.correct(lab, "tensorflow_model", config, steps)
 
 # %%
 from workbook.lessons import Premise
@@ -181,7 +181,7 @@ print("nodes:", nodes, *late.items(), sep="\n")
 when = {name: step.partition(":")[0] for name, step in late.items()}
 apart = when == {"focus_tensorflow": "loading", "focus_graph": "asking"}
 both = "the server, for both, when it loads them"
-graph = formats.ask(lab, "focus_graph")
+graph = formats.served_logits(lab, "focus_graph")
 seen = "SavedModel: when it is loaded; graph: when it is asked" if apart else both
 compare("tensorflow.frozen", seen, premise=Premise(len(when) == 2, "one of them is missing"))
 claim(

@@ -219,7 +219,7 @@ def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
     rows = {}
     for way, model in names.items():
         server.load(model)
-        found = formats.ask(server, model)
+        found = formats.served_logits(server, model)
         speeds = [formats.throughput(server, model, load=8) for _ in range(2)]
         rows[way] = {
             "backend": server.config(model)["backend"],

@@ -26,17 +26,6 @@ _NEAR = 1e-5  # sums of 60 probabilities in float32 instead of float64
         "joblib.load reads the pickle; treelite.sklearn.import_model(…) takes the forest, and its "
         "serialize(…) writes checkpoint.tl. In config.pbtxt, model_type is treelite_checkpoint.",
     ),
-    solution="""
-        import joblib
-        import treelite
-
-        home = models / "pickled"
-        forest = joblib.load(home / "1/forest.joblib")
-        treelite.sklearn.import_model(forest).serialize(home / "1/checkpoint.tl")
-        text = (home / "config.pbtxt").read_text()
-        (home / "config.pbtxt").write_text(text.replace('"sklearn"', '"treelite_checkpoint"'))
-        lab.load("pickled")
-    """,
 )
 def pickled(server: Server) -> None:
     """The model pickled answers with the probabilities that its scikit-learn forest gives, for

@@ -38,12 +38,6 @@ def start(folder: Path) -> Server:
         "`--minShapes=image:1x1x8x8`, and the same with 8 and 32 in front. Add --onnx, "
         "--saveEngine and --skipInference; no option names a type.",
     ),
-    solution="""
-        line = "trtexec --onnx=digits.onnx --saveEngine=digits_tensorrt/1/model.plan"
-        for which, rows in (("min", 1), ("opt", 8), ("max", 32)):
-            line += f" --{which}Shapes=image:{rows}x1x8x8"
-        write(models / "build.sh", line + " --skipInference")
-    """,
 )
 def build(server: Server) -> None:
     """Write build.sh: the command line with which TensorRT 11 builds an engine from digits.onnx.

@@ -63,7 +63,7 @@ predict(
 # %%
 began = time.perf_counter()  # this cell takes one to two minutes
 steps = documents.steps(models)
-corrected = documented.correct(lab, "vllm_model", printed.read_text(), steps)
+corrected = documented.correct(lab, "vllm_model", printed, steps)
 load_s = time.perf_counter() - began
 corrected
 
@@ -256,7 +256,7 @@ measured.counts(lab, "vllm_model").round(3)
 options = documents.build()
 steps = documents.engine_steps(models)
 of_slides = Path("models/trt_llm_model/config.as_printed.pbtxt")
-engine = documented.correct(lab, "trt_llm_model", of_slides.read_text(), steps)
+engine = documented.correct(lab, "trt_llm_model", of_slides, steps)
 place(models, "models/tensorrt_llm")
 package = mistakes.refusal(lab, "tensorrt_llm")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}

@@ -39,18 +39,6 @@ def start(folder: Path) -> Server:
         "Counts need two things: the parameter REPORT_CUSTOM_METRICS in config.pbtxt, as "
         "`vllm_model` has it, and an engine that counts: look at disable_log_stats.",
     ),
-    solution="""
-        import json
-
-        file = models / "assistant/config.pbtxt"
-        report = 'parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }'
-        file.write_text(file.read_text().replace("max_batch_size: 4", report))
-        file = models / "assistant/1/model.json"
-        arguments = json.loads(file.read_text())
-        del arguments["max_num_sequences"], arguments["disable_log_stats"]
-        file.write_text(json.dumps({**arguments, "max_model_len": 128, "max_num_seqs": 4}))
-        lab.load("assistant")
-    """,
 )
 def answers(server: Server) -> None:
     """Correct the two files of `assistant`, and load it. It answers a prompt of 100 tokens with 16

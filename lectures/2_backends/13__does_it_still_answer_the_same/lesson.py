@@ -172,7 +172,7 @@ served = {"ONNX fp16": "focus_fp16", "bf16": "focus_bf16"}
 served |= {"int8, dynamic": "focus_dynamic", "int8, static": "focus_static"}
 for model in served.values():
     lab.load(model)
-found = {name: formats.ask(lab, model) for name, model in served.items()}
+found = {name: formats.served_logits(lab, model) for name, model in served.items()}
 setup.plot_differences(found)
 
 # %%

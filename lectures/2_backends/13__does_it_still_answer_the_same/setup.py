@@ -1,6 +1,6 @@
 """For 13__does_it_still_answer_the_same: formats in other number types, and their scores.
 
-found = {"ONNX fp16": formats.ask(lab, "focus_fp16"), …}
+found = {"ONNX fp16": formats.served_logits(lab, "focus_fp16"), …}
 same_answers.plot_differences(found)
 """
 
@@ -247,7 +247,7 @@ def scores(server: Triton, model: str, dtype: npt.DTypeLike = np.float32) -> Arr
         RequestError: the server answered with an error.
         WorkbookError: the answers have another shape.
     """
-    return formats.score(formats.ask(server, model, digits().astype(dtype)))
+    return formats.score(formats.served_logits(server, model, digits().astype(dtype)))
 
 
 def plot_camera(found: Mapping[str, Array]) -> style.Picture:

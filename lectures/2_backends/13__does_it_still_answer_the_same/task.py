@@ -29,16 +29,6 @@ _NEARER = 0.5  # of the largest deviation of a score in a model with all nodes i
         "`convert_float_to_float16` has an argument `node_block_list`: names of nodes that stay in "
         "fp32. The name of the first node is `raw.graph.node[0].name`.",
     ),
-    solution="""
-        import onnx
-        from onnxconverter_common import float16
-
-        raw = onnx.load(models / "eights_fp32/1/model.onnx")
-        first = raw.graph.node[0].name
-        mixed = float16.convert_float_to_float16(raw, keep_io_types=True, node_block_list=[first])
-        onnx.save(mixed, models / "eights_fp16/1/model.onnx")
-        lab.load("eights_fp16")
-    """,
 )
 def camera(server: Triton) -> None:
     """Convert eights_fp16 anew and load it. At least three quarters of its weights are fp16. Its

@@ -36,11 +36,6 @@ def start(folder: Path) -> Server:
         "Name onnxruntime, python and dali with --backend each, the cache local with --cache, and "
         "nothing else.",
     ),
-    solution="""
-        command = "python3 compose.py --container-version 24.10 --backend onnxruntime"
-        command += " --backend python --backend dali --cache local"
-        (models / "compose.sh").write_text(command)
-    """,
 )
 def compose(server: Server, models: Path) -> None:
     """compose.sh holds the command that composes the smallest image of release 24.10 for this

@@ -28,7 +28,7 @@ def start(arguments: Any, loggers: Any) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-    is_enough = suffices(arguments)
+    is_enough = needs_one_process(arguments)
     if is_enough:
         arguments.distributed_executor_backend = UniProcExecutor
     config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
@@ -45,7 +45,7 @@ def start(arguments: Any, loggers: Any) -> Any:
     )
 
 
-def suffices(arguments: Any) -> bool:
+def needs_one_process(arguments: Any) -> bool:
     """Whether one process is enough for an engine with these arguments."""
     from vllm.platforms import current_platform
 

@@ -16,7 +16,7 @@ from ...server import Server
 Array = npt.NDArray[np.float32]
 
 
-def ask(server: Server, model: str, pictures: Any) -> Any:
+def scores(server: Server, model: str, pictures: Any) -> Any:
     """Send pictures in one request over HTTP, and return their scores.
 
     Args:
@@ -31,7 +31,7 @@ def ask(server: Server, model: str, pictures: Any) -> Any:
         ServerError: the server refused the request.
 
     Example:
-        digits_model.ask(lab, "digits", pictures[:8]).argmax(1)
+        digits_model.scores(lab, "digits", pictures[:8]).argmax(1)
     """
     entry = {"name": "image", "shape": list(pictures.shape), "datatype": "FP32"}
     body = {"inputs": [{**entry, "data": pictures.ravel().tolist()}]}

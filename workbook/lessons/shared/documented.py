@@ -1,7 +1,7 @@
 """Load a config as a source document prints it, then correct it step by step.
 
-(models / "onnx_model/config.pbtxt").write_text(printed)
-documented.correct(lab, "onnx_model", {
+printed = models / "onnx_model/config.as_printed.pbtxt"
+documented.correct(lab, "onnx_model", printed, {
     "with braces": documented.braces,
     "on the CPU": documented.put("KIND_GPU", "KIND_CPU"),
 })                                  # in a notebook: one card per step, with the server's message
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...common.errors import LoadError, WorkbookError
 from ...server import Triton
@@ -63,7 +64,7 @@ class Correction:
         return "\n".join(str(self._card(step)) for step in self.errors)
 
 
-def correct(server: Triton, model: str, text: str, steps: Mapping[str, Edit]) -> Correction:
+def correct(server: Triton, model: str, printed: Path, steps: Mapping[str, Edit]) -> Correction:
     """Load a model with a printed config, then apply one change after the other and load again.
 
     The last config stays in the model's folder, and the model stays loaded if it was not refused.
@@ -71,7 +72,7 @@ def correct(server: Triton, model: str, text: str, steps: Mapping[str, Edit]) ->
     Args:
         server: from `laboratory`, in mode explicit.
         model: its folder is in the server's repository.
-        text: the config.
+        printed: the file with the printed config.
         steps: a step's name → the change of the config's text.
 
     Raises:
@@ -79,7 +80,7 @@ def correct(server: Triton, model: str, text: str, steps: Mapping[str, Edit]) ->
     """
     file = server.repository / model / "config.pbtxt"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, "utf-8")
+    file.write_text(printed.read_text("utf-8"), "utf-8")
     errors = {PRINTED: _load(server, model)}
     for step, change in steps.items():
         file.write_text(change(file.read_text("utf-8")), "utf-8")

@@ -98,7 +98,7 @@ def _jail(folder: str) -> Jail | None:
     return lambda words: module.enter(words, filter_program)
 
 
-def way(words: list[bytes]) -> tuple[str, ...]:
+def route(words: list[bytes]) -> tuple[str, ...]:
     """The fork servers that lead to a stub, in order; empty if the stub is a new process.
 
     Args:
@@ -173,7 +173,7 @@ class _ForkServer:
         words, folder, variables = rest[: int(count)], rest[int(count)], rest[int(count) + 1 :]
         answer, *extra = descriptors
         ours = self._name != "stub" or _are_ours(variables)
-        stations = way(words) if ours else ()
+        stations = route(words) if ours else ()
         after = stations[stations.index(self._name) + 1 :] if self._name in stations else ()
         words_of_copy = None
         if self._jail is not None and not ours:
