@@ -25,12 +25,14 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ..common import locks, paths
 from . import ports
+from .guard import RELEASE
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 LOADED = "loaded"  # the loads and unloads of a server that its guard starts again
@@ -152,6 +154,21 @@ def orders() -> list[dict[str, Any]]:
             with contextlib.suppress(OSError, ValueError):
                 found.append(json.loads((run / ORDERS).read_text(encoding="utf-8")))
     return found
+
+
+def release_others(lecture: Mapping[str, Any]) -> None:
+    """Ask the guards of other lectures to pause their servers (guard.py).
+
+    Other lectures are the notebooks in other kernels of the same JupyterLab.
+
+    Args:
+        lecture: the lecture that needs its server now, as in the orders of its guard.
+    """
+    for each in orders():
+        other = each.get("lecture")
+        if other and other["parent"] == lecture["parent"] and other["kernel"] != lecture["kernel"]:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                (Path(each["log"]).parent / RELEASE).touch()
 
 
 def prune() -> None:
