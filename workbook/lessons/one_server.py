@@ -32,7 +32,7 @@ def lecture() -> dict[str, Any] | None:
     shell = get_ipython()
     if not hasattr(shell, "kernel"):
         return None
-    named = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "starting_dir", "")
+    named = os.environ.get("JPY_SESSION_NAME") or str(getattr(shell, "starting_dir", ""))
     notebook = Path(named).name.removesuffix(".ipynb")
     return {"notebook": notebook, "kernel": os.getpid(), "parent": os.getppid(), "idle": IDLE}
 

@@ -74,10 +74,11 @@ def lectures() -> list[LectureServer]:
         if not (lecture := orders.get("lecture")):
             continue
         run = Path(orders["log"]).parent
+        paused = (run / PAUSED).exists() and not (run / run_folders.PIDFILE).exists()
         found.append(
             LectureServer(
                 notebook=lecture["notebook"],
-                state="paused" if (run / PAUSED).exists() else "running",
+                state="paused" if paused else "running",
                 memory_mib=_memory(run) >> 20,
                 ports={endpoint.lower(): port for endpoint, port in orders["ports"].items()},
             )
