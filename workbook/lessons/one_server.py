@@ -53,7 +53,7 @@ def _begin(_cell: object) -> None:
         try:
             server.begin_cell()
         except ServerError as error:
-            print(f"The server of this lecture could not be started again. {error}")
+            print(f"{error}\nRun the cell again that starts this lecture's server.")
 
 
 def _end(_result: object) -> None:

@@ -294,12 +294,17 @@ class Triton(Server):
         orders = run_folders.orders_of(self.log)
         if orders is None or self.control != "explicit":
             return
-        models = restart_progress.models(orders)
-        for model in models:  # restart.py has loaded them with the configs of their folders
-            if parameters := self._parameters.get(model):
-                path = f"/v2/repository/models/{quote(model, safe='')}/load"
-                self.request("POST", path, json={"parameters": parameters}, timeout=300.0)
-        if missing := [model for model in models if not self.ready(model)]:
+        missing = []
+        for model in restart_progress.models(orders):
+            path = f"/v2/repository/models/{quote(model, safe='')}/load"
+            try:  # restart.py has loaded it with the config of its folder
+                if parameters := self._parameters.get(model):
+                    self.request("POST", path, json={"parameters": parameters}, timeout=300.0)
+            except ServerError:
+                missing.append(model)
+            else:
+                missing += [] if self.ready(model) else [model]
+        if missing:
             print(f"Not loaded again: {', '.join(missing)}. The server's log: {self.log}")
 
     def _write_to_guard(self, word: bytes) -> None:
