@@ -7,6 +7,9 @@ the server's log, and two files that show whether the server still runs:
   killed.
 - `pid`: the server's process id. The guard removes this file as soon as the server has ended.
 
+The server of a lecture may be paused: it has ended, and its guard waits to start it again. The file
+`paused` is then there, and `pid` is not. `release` is there while another lecture asks for a pause.
+
 If the lock is free, the guard and its server have ended. The folder and the server's shared memory
 are then removed.
 
