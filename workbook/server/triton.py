@@ -251,26 +251,32 @@ class Triton(Server):
         if self._lecture is not None and self._owner is not None:
             self._cell_runs = True
             run_folders.release_others(self._lecture)
+            # The guard may start a paused server, and remove the file PAUSED, at once after BEGIN.
+            paused = self._is_paused()
             self._write_to_guard(BEGIN)
-            self._resume()
+            if paused or self._is_paused():
+                self._resume()
 
     def end_cell(self) -> None:
         """Tell the guard that the cell has ended: from now on it may pause the server."""
         self._cell_runs = False
         self._write_to_guard(END)
 
+    def _is_paused(self) -> bool:
+        return self._run is not None and (self._run / PAUSED).exists()
+
     def _resume(self) -> None:
-        """Start the server again if it is paused, and say so."""
-        if self._run is None or not (paused := self._run / PAUSED).exists():
-            return
+        """Let the guard start the paused server again, say so, and wait for its models."""
         with self._resuming:
-            if self._guard is None or not paused.exists():
-                return
+            self._write_to_guard(BEGIN)
+            while self._is_paused() and self._guard is not None and self._guard.poll() is None:
+                time.sleep(0.02)
+            if self._guard is None or (self.pid is not None and psutil.pid_exists(self.pid)):
+                return  # another thread has done it, or the guard has given up the pause
             # The new server numbers its traces from 1 again, as the old one did.
             if traces := self._settings.trace.get("file"):
                 for file in Path(str(traces)).parent.glob(f"{Path(str(traces)).name}*"):
                     file.unlink(missing_ok=True)
-            self._write_to_guard(BEGIN)
             why = server_log.started_again(self.log_text())
             if why is not None:
                 print(
@@ -279,8 +285,6 @@ class Triton(Server):
                     flush=True,
                 )
             try:
-                while paused.exists() and self._guard.poll() is None:
-                    time.sleep(0.02)
                 self.pid = self._wait_until_it_answers()
                 self._wait_for_models()
             finally:
@@ -315,7 +319,8 @@ class Triton(Server):
     # -- whether it runs --------------------------------------------------------------------------
 
     def _check_running(self) -> None:
-        self._resume()
+        if self._is_paused():
+            self._resume()
         ended = self.pid is None or not psutil.pid_exists(self.pid)
         if ended and self._run is not None:
             self.pid = self._started_again()
