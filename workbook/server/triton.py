@@ -269,22 +269,21 @@ class Triton(Server):
         """Let the guard start the paused server again, say so, and wait for its models."""
         with self._resuming:
             self._write_to_guard(BEGIN)
-            while self._is_paused() and self._guard is not None and self._guard.poll() is None:
-                time.sleep(0.02)
-            if self._guard is None or (self.pid is not None and psutil.pid_exists(self.pid)):
-                return  # another thread has done it, or the guard has given up the pause
-            # The new server numbers its traces from 1 again, as the old one did.
-            if traces := self._settings.trace.get("file"):
-                for file in Path(str(traces)).parent.glob(f"{Path(str(traces)).name}*"):
-                    file.unlink(missing_ok=True)
-            why = server_log.started_again(self.log_text())
-            if why is not None:
-                print(
-                    f"The server of this lecture had ended ({why}). It is started again with its "
-                    "models. Its counts begin at 0.",
-                    flush=True,
-                )
             try:
+                while self._is_paused() and self._guard is not None and self._guard.poll() is None:
+                    time.sleep(0.02)
+                if self._guard is None or (self.pid is not None and psutil.pid_exists(self.pid)):
+                    return  # another thread has done it, or the guard has given up the pause
+                # The new server numbers its traces from 1 again, as the old one did.
+                if traces := self._settings.trace.get("file"):
+                    for file in Path(str(traces)).parent.glob(f"{Path(str(traces)).name}*"):
+                        file.unlink(missing_ok=True)
+                if (why := server_log.started_again(self.log_text())) is not None:
+                    print(
+                        f"The server of this lecture had ended ({why}). It is started again with "
+                        "its models. Its counts begin at 0.",
+                        flush=True,
+                    )
                 self.pid = self._wait_until_it_answers()
                 self._wait_for_models()
             finally:
