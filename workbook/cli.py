@@ -154,6 +154,7 @@ def status(
         state = server_status.read()
     except ServerError as error:
         terminal.complain(err, error)
+        _list_lectures()
         raise typer.Exit(3) from None
     record = state.record
     _announce(state.server, f"is running{f' as process {record.process()}' if record else ''}")
@@ -165,6 +166,7 @@ def status(
     for model in state.models:
         for warning in model.warnings:
             _say_warning(warning)
+    _list_lectures()
 
 
 @app.command()
@@ -445,6 +447,25 @@ def _announce(server: Server, how: str) -> None:
     known = which_repository.repository(server)
     shown = "not known: TRITON_REPOSITORY can name it" if known is None else str(known)
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
+
+
+def _list_lectures() -> None:
+    """The servers of lectures, if there are any."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("lecture", "state", "memory", "HTTP, gRPC, metrics"):
+        table.add_column(column)
+    for server in server_status.lectures():
+        colour = "green" if server.state == "running" else "yellow"
+        memory = f"{server.memory_mib} MiB" if server.memory_mib else ""
+        places = ", ".join(str(server.ports[name]) for name in ("http", "grpc", "metrics"))
+        table.add_row(escape(server.notebook), f"[{colour}]{server.state}[/]", memory, places)
+    if table.row_count:
+        out.print()
+        out.print(table)
+        out.print(
+            "A paused server has ended. It is started again when a cell of its notebook runs.",
+            style="dim",
+        )
 
 
 def _say_notice(sentence: object) -> None:

@@ -68,6 +68,7 @@ from workbook.server import loading
 loading.LOAD_TIMEOUT = float(os.environ.get("TEST_LOAD_TIMEOUT", 300))
 main()
 """
+NOT_RUNNING = {"version": 1, "running": False, "lectures": []}
 FREE_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -164,7 +165,7 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     nothing = run("status")
     assert nothing.returncode == 3
     assert "No Triton server is running" in nothing.stderr
-    assert json.loads(run("status", "--json").stdout) == {"version": 1, "running": False}
+    assert json.loads(run("status", "--json").stdout) == NOT_RUNNING
 
     served = run("serve", "--detach", *FREE_PORTS)
     assert served.returncode == 0, served.stderr
@@ -269,7 +270,7 @@ def test_the_server_of_another_checkout_is_neither_used_nor_changed(
             assert str(named) in answer.stderr.replace("\n", "")
         assert "--http-port 0" in answer.stderr
         assert untouched()
-    assert json.loads(run("status", "--json").stdout) == {"version": 1, "running": False}
+    assert json.loads(run("status", "--json").stdout) == NOT_RUNNING
     assert "No server of this checkout" in run("stop").stdout
     taken = run("serve", "--detach")
     assert taken.returncode == 1

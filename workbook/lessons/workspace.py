@@ -16,6 +16,7 @@ from ..common import paths
 from ..common.errors import WorkbookError
 from ..measure import perf_install
 from ..server import Server, Triton, all_models
+from . import one_server
 
 #: The servers that this kernel started with `laboratory`, by folder and options.
 _running: dict[str, Triton] = {}
@@ -69,8 +70,10 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
         lab = laboratory(models, only=[])             # loads no model
 
     The shared server is not changed. The requests of this server can be traced. The server ends
-    when the kernel ends. A cell can be run again: a server that this kernel started with the same
-    arguments is stopped first. Its addresses become environment variables (`set_addresses`).
+    when the kernel ends. While another lecture's server runs, and after ten minutes without use,
+    it is paused (one_server.py). A cell can be run again: a server that this kernel started with
+    the same arguments is stopped first. Its addresses become environment variables
+    (`set_addresses`).
 
     Args:
         models: a model repository, e.g. what `folder` returned.
@@ -89,7 +92,8 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
     shutil.rmtree(traces, ignore_errors=True)
     traces.mkdir()
     trace = {"file": traces / "trace.json", "rate": 1, "level": "OFF"}
-    server = Triton(models, trace=trace, **options).start()
+    server = Triton(models, trace=trace, **options).start(lecture=one_server.lecture())
+    one_server.follow(server)
     if server.control == "explicit":
         wanted = all_models.names(server.repository) if only is None else only
         for error in all_models.load_all(server, wanted).values():

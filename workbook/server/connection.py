@@ -96,6 +96,8 @@ class Server:
         self.control = control
         self.log = log
         self._http = self._http_client()
+        #: The parameters of each model's last load with this object: its config and files.
+        self._parameters: dict[str, dict[str, Any]] = {}
 
     def _http_client(self) -> httpx.Client:
         # Triton waits for idle connections before it exits, so none is kept.
@@ -204,6 +206,7 @@ class Server:
             ) from None
         if response.status_code != 200:
             raise load_error(model, _message(response), folder, self.log_text(log_start))
+        self._parameters[model] = parameters
 
     def unload(
         self,

@@ -18,6 +18,9 @@ owner or the guard ends:
   If its heap is damaged, this allocation can wait for ever: the server answers nothing and does not
   end. The guard reads in the log that the server has crashed (`CRASHED`), and kills it `PATIENCE`
   seconds later.
+- A *lecture's server* is paused while nobody uses it (`Lecture`): the server ends, the guard stays.
+  The guard keeps the server's ports, and starts the server again with its models when a cell of its
+  notebook runs.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -41,6 +44,7 @@ import os
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -57,6 +61,11 @@ CRASHED = re.compile(rb"^Signal \((?:6|11)\) received\.$", re.MULTILINE)  # SIGA
 PATIENCE = 3.0  # seconds from that line until the server has ended; the trace takes some tenths
 LOAD = "--load-model="
 EXPLICIT = "--model-control-mode=explicit"
+BEGIN, END = b"+", b"-"  # the owner of a lecture's server writes them: a cell begins, a cell ends
+RELEASE = "release"  # a file in the run folder: another lecture asks that this server be paused
+PAUSED = "paused"  # a file in the run folder: this server is paused
+NEXT = "another lecture has started its own"
+IDLE = "nobody has used it for some time"
 
 
 def main() -> int:
@@ -76,21 +85,26 @@ def main() -> int:
     log = os.open(orders["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     argv, restarted = orders["argv"], [float("-inf")] * RESTARTS
     loader, incomplete = None, 0
+    lecture = Lecture(orders) if orders.get("lecture") else None
     while True:
         begin = os.fstat(log).st_size
         server = start(argv, orders, log, libc)
         if orders.get("loaded") and restarted[-1] > 0:
             loader = load_behind(sys.argv[1], orders, log)
+        if lecture is not None:
+            remove(lecture.paused)
         with open(orders["log"], "rb") as lines:
             lines.seek(begin)
-            why = wait(server, wake, orders.get("owner_fd"), loader, lines)
-        again = not why and crashed(server) and bool(orders.get("loaded"))
+            why = wait(server, wake, orders.get("owner_fd"), loader, lines, lecture)
+        paused = why in (NEXT, IDLE)
+        again = not why and crashed(server) and bool(orders.get("loaded")) and lecture is None
         again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
         # restart.py leaves out a model that ends the server during its load: no limit is needed.
         incomplete = incomplete + 1 if loader is not None and loader.poll() != 0 else 0
         again = again and (incomplete < RESTARTS or EXPLICIT in argv)
         kept = "" if again or why else orders.get("kept")
         after = f". Its log is kept: {kept}" if kept else ""
+        after = ". It is started again when a cell of its notebook runs." if paused else after
         after = ". It is started again with its models." if again else after
         when = time.strftime("%H:%M:%S")
         with contextlib.suppress(OSError):  # a full disk
@@ -102,16 +116,122 @@ def main() -> int:
             keep(orders["log"], kept)
         end(server)
         if not again:
-            with contextlib.suppress(OSError):
-                os.unlink(orders["pidfile"])  # run_folders.py: from here on it counts as ended
+            remove(orders["pidfile"])  # run_folders.py: from here on it counts as ended
         end_orphans()
         for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            remove(path)
+        if lecture is not None and paused:
+            again = wait_for_cell(wake, orders, lecture)
         if not again:
             return 0
         restarted.append(time.monotonic())
         argv = [w for w in argv if EXPLICIT not in argv or not w.startswith(LOAD)]
+
+
+class Lecture:
+    """Decides when a lecture's server is paused: never while a cell of its notebook runs.
+
+    It is paused when another lecture asks for that (the file RELEASE), and when for `idle` seconds
+    no cell has run and the server's counts of requests have not changed.
+
+    The owner may begin a cell at any time. It writes BEGIN first, and looks for the file PAUSED
+    then. `reason_to_pause` makes this file first, and looks for BEGIN then. So at least one of the
+    two sees what the other one does.
+    """
+
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._orders = orders
+        folder = os.path.dirname(orders["pidfile"])
+        self._release, self.paused = os.path.join(folder, RELEASE), os.path.join(folder, PAUSED)
+        self.cell_runs = True  # the one that starts the server
+        self._used = self._looked = time.monotonic()
+        self._counts: list[str] | None = None
+
+    def note(self, words: bytes) -> None:
+        """Note what the owner has written."""
+        self.cell_runs = words.endswith(BEGIN)
+        self._used = time.monotonic()
+        if BEGIN in words:
+            remove(self._release)
+
+    def reason_to_pause(self) -> str:
+        """NEXT or IDLE if the server is to be paused now, else "".
+
+        The file PAUSED is there afterwards, and the file `loaded` has the models that are ready.
+        """
+        if self.cell_runs:
+            return ""
+        now, idle = time.monotonic(), self._orders["lecture"]["idle"]
+        why = NEXT if os.path.exists(self._release) else ""
+        if not why and now - self._looked > idle / 10:
+            self._looked = now
+            text = ask(self._orders, "metrics", "GET /metrics")
+            counts = [line for line in text.splitlines() if line.startswith("nv_inference_")]
+            if counts != self._counts:
+                self._counts, self._used = counts, now
+        if not why and now - self._used > idle:
+            why = IDLE
+        if not why or not self._save_models():
+            return ""
+        with open(self.paused, "wb"):
+            pass
+        if select.select([self._orders["owner_fd"]], [], [], 0)[0]:
+            remove(self.paused)
+            return ""
+        return why
+
+    def _save_models(self) -> bool:
+        """Write the models that are ready into the file `loaded`; False if they are not known."""
+        if EXPLICIT not in self._orders["argv"]:
+            return True
+        try:
+            index = json.loads(ask(self._orders, "HTTP", "POST /v2/repository/index"))
+            lines = [f"+{model['name']}\n" for model in index if model.get("state") == "READY"]
+            with open(self._orders["loaded"], "w", encoding="utf-8") as file:
+                file.writelines(lines)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return False
+        return True
+
+
+def ask(orders: dict[str, Any], endpoint: str, request: str) -> str:
+    """Send a request without a body to the server, and return the body of its answer, or ""."""
+    place = (orders["address"], orders["ports"][endpoint])
+    with contextlib.suppress(OSError), socket.create_connection(place, timeout=5.0) as connection:
+        connection.sendall(f"{request} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        return answer.partition(b"\r\n\r\n")[2].decode("utf-8", errors="replace")
+    return ""
+
+
+def wait_for_cell(wake: int, orders: dict[str, Any], lecture: Lecture) -> bool:
+    """Wait until a cell of the notebook runs. False if the owner or a signal asks for the end.
+
+    Meanwhile the server's ports are bound, so that no other program gets them.
+    """
+    owner, address = orders["owner_fd"], orders["address"]
+    with contextlib.ExitStack() as held:
+        for port in orders["ports"].values():
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            holder = held.enter_context(socket.socket(family))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                holder.bind((address, port))
+        while True:
+            ready, _, _ = select.select([wake, owner], [], [])
+            if owner in ready:
+                words = os.read(owner, 256)
+                lecture.note(words)
+                if not words or lecture.cell_runs:
+                    return bool(words)
+            if wake in ready and any(got != signal.SIGCHLD for got in os.read(wake, 256)):
+                return False
+
+
+def remove(path: str) -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def start(
@@ -173,13 +293,15 @@ def wait(
     owner: int | None,
     loader: subprocess.Popen[bytes] | None,
     lines: IO[bytes],
+    lecture: Lecture | None,
 ) -> str:
-    """Wait until the server has ended, or until somebody asks for its end; returns who, or "".
+    """Wait until the server has ended, or is to end; returns why it is to end, or "".
 
     Args:
         loader: the process that loads the server's models, or None. When it ends, the server runs
             on.
         lines: the log, from the first line of this server on.
+        lecture: decides when the server is paused; None for a server that is not a lecture's.
     """
     watched = [wake] + ([owner] if owner is not None else [])
     last, crashed_at = b"", None
@@ -193,12 +315,19 @@ def wait(
         elif time.monotonic() - crashed_at > PATIENCE:
             server.kill()
         ready, _, _ = select.select(watched, [], [], 1.0)
-        if owner in ready and not os.read(owner, 1):
-            return "the process that started it has ended, or has closed its pipe to the guard"
+        if owner in ready:
+            words = os.read(owner, 256)
+            if not words:
+                return "the process that started it has ended, or has closed its pipe to the guard"
+            if lecture is not None:
+                lecture.note(words)
         if wake in ready:
             for got in os.read(wake, 256):
                 if got != signal.SIGCHLD:
                     return f"its guard got {signal_name(got)}"
+        is_loading = loader is not None and loader.poll() is None
+        if lecture is not None and not is_loading and (why := lecture.reason_to_pause()):
+            return why
     return ""
 
 

@@ -7,6 +7,9 @@ the server's log, and two files that show whether the server still runs:
   killed.
 - `pid`: the server's process id. The guard removes this file as soon as the server has ended.
 
+The server of a lecture may be paused: it has ended, and its guard waits to start it again. The file
+`paused` is then there, and `pid` is not. `release` is there while another lecture asks for a pause.
+
 If the lock is free, the guard and its server have ended. The folder and the server's shared memory
 are then removed.
 
@@ -27,12 +30,14 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ..common import locks, paths
 from . import ports
+from .guard import RELEASE
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 LOADED = "loaded"  # the loads and unloads of a server that its guard starts again
@@ -168,6 +173,21 @@ def orders() -> list[dict[str, Any]]:
             with contextlib.suppress(OSError, ValueError):
                 found.append(json.loads((run / ORDERS).read_text(encoding="utf-8")))
     return found
+
+
+def release_others(lecture: Mapping[str, Any]) -> None:
+    """Ask the guards of other lectures to pause their servers (guard.py).
+
+    Other lectures are the notebooks in other kernels of the same JupyterLab.
+
+    Args:
+        lecture: the lecture that needs its server now, as in the orders of its guard.
+    """
+    for each in orders():
+        other = each.get("lecture")
+        if other and other["parent"] == lecture["parent"] and other["kernel"] != lecture["kernel"]:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                (Path(each["log"]).parent / RELEASE).touch()
 
 
 def prune() -> None:

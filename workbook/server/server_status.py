@@ -1,9 +1,13 @@
-"""The data that `workbook status` shows: the server, its models, and processes that have ended."""
+"""The data that `workbook status` shows: the server, its models, and the servers of lectures."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
 
 from ..common.errors import ServerError
 from . import (
@@ -17,6 +21,7 @@ from . import (
 )
 from .connection import Server
 from .find_server import connect
+from .guard import PAUSED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +50,53 @@ class Status:
         ]
 
 
+@dataclasses.dataclass(frozen=True)
+class LectureServer:
+    """A server that a notebook of this checkout has started (`workbook.lessons.laboratory`).
+
+    Attributes:
+        notebook: the notebook's name.
+        state: `paused` if it has ended and is started again when a cell of its notebook runs.
+        memory_mib: of its processes; memory that they share counts once.
+        ports: by endpoint: `http`, `grpc`, `metrics`.
+    """
+
+    notebook: str
+    state: Literal["running", "paused"]
+    memory_mib: int
+    ports: dict[str, int]
+
+
+def lectures() -> list[LectureServer]:
+    """The servers of this checkout's notebooks, sorted by the notebooks' names."""
+    found = []
+    for orders in run_folders.orders():
+        if not (lecture := orders.get("lecture")):
+            continue
+        run = Path(orders["log"]).parent
+        paused = (run / PAUSED).exists() and not (run / run_folders.PIDFILE).exists()
+        found.append(
+            LectureServer(
+                notebook=lecture["notebook"],
+                state="paused" if paused else "running",
+                memory_mib=_memory(run) >> 20,
+                ports={endpoint.lower(): port for endpoint, port in orders["ports"].items()},
+            )
+        )
+    return sorted(found, key=lambda server: server.notebook)
+
+
+def _memory(run: Path) -> int:
+    """Bytes of memory that a server and its models' processes use; 0 if it does not run."""
+    total = 0
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        server = psutil.Process(int((run / run_folders.PIDFILE).read_text(encoding="utf-8")))
+        for process in [server, *server.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_full_info().pss
+    return total
+
+
 def read() -> Status:
     """The status of the server that `connect()` finds.
 
@@ -63,7 +115,8 @@ def as_json() -> dict[str, Any]:
     except ServerError:
         progress = None if server is None else restart_progress.progress(server)
         more = {} if progress is None else {"restart": dataclasses.asdict(progress)}
-        return {"version": 1, "running": False, **more}
+        own = [dataclasses.asdict(each) for each in lectures()]
+        return {"version": 1, "running": False, "lectures": own, **more}
     record = status.record
     repository = which_repository.repository(server)
     progress = restart_progress.progress(server) if record else None
@@ -87,6 +140,7 @@ def as_json() -> dict[str, Any]:
         "restart": None if progress is None else dataclasses.asdict(progress),
         "older_copies": [dataclasses.asdict(process) for process in older],
         "models": [dataclasses.asdict(model) for model in status.models],
+        "lectures": [dataclasses.asdict(each) for each in lectures()],
     }
 
 

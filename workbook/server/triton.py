@@ -18,11 +18,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
 import psutil
 
@@ -33,12 +35,14 @@ from . import (
     model_folder,
     notebook_warnings,
     ports,
+    restart_progress,
     run_folders,
     server_log,
     tritonserver_command,
 )
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
+from .guard import BEGIN, END, PAUSED
 
 # The log's lines that say why the server ends. On a machine without a GPU every start writes
 # another line of this form, which is not an error.
@@ -151,8 +155,17 @@ class Triton(Server):
         self._guard: subprocess.Popen[bytes] | None = None
         self._owner: int | None = None
         self._run: Path | None = None
+        self._lecture: Mapping[str, object] | None = None
+        self._cell_runs = False
+        self._resuming = threading.RLock()
 
-    def start(self, *, detach: bool = False, remember: bool = False) -> Self:
+    def start(
+        self,
+        *,
+        detach: bool = False,
+        remember: bool = False,
+        lecture: Mapping[str, object] | None = None,
+    ) -> Self:
         """Start the server and return when it answers.
 
         Args:
@@ -160,6 +173,10 @@ class Triton(Server):
             remember: record it as the checkout's own server, which `workbook status` and
                 `workbook stop` use. If a crash ends such a server, its guard starts it again, with
                 its models (not with `plain`).
+            lecture: the notebook whose server it is: `notebook` (its name), `kernel` and `parent`
+                (process ids of its kernel and of the program that started the kernel), and `idle`
+                (seconds). The servers of other notebooks of the same parent are paused, and this
+                one later, too: see `begin_cell`.
         """
         if self._guard is not None:
             return self
@@ -167,6 +184,9 @@ class Triton(Server):
             self._http = self._http_client()
         place = assemble.find(plain=self._settings.plain)
         self._prepare_repository()
+        self._lecture, self._cell_runs = lecture, lecture is not None
+        if lecture is not None:
+            run_folders.release_others(lecture)
         self._guard = self._start_guard(place, detach, remember and not self._settings.plain)
         try:
             self.pid = self._wait_until_it_answers()
@@ -217,7 +237,89 @@ class Triton(Server):
     ) -> None:
         self.stop()
 
+    # -- a lecture's server -----------------------------------------------------------------------
+
+    def begin_cell(self) -> None:
+        """Tell the guard that a cell of the notebook begins, and start a paused server again.
+
+        The guard pauses a lecture's server while nobody uses it (guard.py): the server ends, and
+        its ports are kept. Here it is started again, with the models that were ready.
+
+        Raises:
+            ServerError: it could not be started again.
+        """
+        if self._lecture is not None and self._owner is not None:
+            self._cell_runs = True
+            run_folders.release_others(self._lecture)
+            # The guard may start a paused server, and remove the file PAUSED, at once after BEGIN.
+            paused = self._is_paused()
+            self._write_to_guard(BEGIN)
+            if paused or self._is_paused():
+                self._resume()
+
+    def end_cell(self) -> None:
+        """Tell the guard that the cell has ended: from now on it may pause the server."""
+        self._cell_runs = False
+        self._write_to_guard(END)
+
+    def _is_paused(self) -> bool:
+        return self._run is not None and (self._run / PAUSED).exists()
+
+    def _resume(self) -> None:
+        """Let the guard start the paused server again, say so, and wait for its models."""
+        with self._resuming:
+            self._write_to_guard(BEGIN)
+            try:
+                while self._is_paused() and self._guard is not None and self._guard.poll() is None:
+                    time.sleep(0.02)
+                if self._guard is None or (self.pid is not None and psutil.pid_exists(self.pid)):
+                    return  # another thread has done it, or the guard has given up the pause
+                # The new server numbers its traces from 1 again, as the old one did.
+                if traces := self._settings.trace.get("file"):
+                    for file in Path(str(traces)).parent.glob(f"{Path(str(traces)).name}*"):
+                        file.unlink(missing_ok=True)
+                if (why := server_log.started_again(self.log_text())) is not None:
+                    print(
+                        f"The server of this lecture had ended ({why}). It is started again with "
+                        "its models. Its counts begin at 0.",
+                        flush=True,
+                    )
+                self.pid = self._wait_until_it_answers()
+                self._wait_for_models()
+            finally:
+                if not self._cell_runs:
+                    self._write_to_guard(END)
+
+    def _wait_for_models(self) -> None:
+        """Wait until a server that was started again has its models as they were."""
+        while restart_progress.progress(self) is not None:
+            time.sleep(0.05)
+        orders = run_folders.orders_of(self.log)
+        if orders is None or self.control != "explicit":
+            return
+        missing = []
+        for model in restart_progress.models(orders):
+            path = f"/v2/repository/models/{quote(model, safe='')}/load"
+            try:  # restart.py has loaded it with the config of its folder
+                if parameters := self._parameters.get(model):
+                    self.request("POST", path, json={"parameters": parameters}, timeout=300.0)
+            except ServerError:
+                missing.append(model)
+            else:
+                missing += [] if self.ready(model) else [model]
+        if missing:
+            print(f"Not loaded again: {', '.join(missing)}. The server's log: {self.log}")
+
+    def _write_to_guard(self, word: bytes) -> None:
+        if self._owner is not None:
+            with contextlib.suppress(OSError):  # the guard has ended
+                os.write(self._owner, word)
+
+    # -- whether it runs --------------------------------------------------------------------------
+
     def _check_running(self) -> None:
+        if self._is_paused():
+            self._resume()
         ended = self.pid is None or not psutil.pid_exists(self.pid)
         if ended and self._run is not None:
             self.pid = self._started_again()
@@ -268,8 +370,8 @@ class Triton(Server):
         cwd.mkdir()
         read, write = os.pipe()  # the guard reads it, to see this process end
         variables = tritonserver_command.environment(self._settings, place)
-        loaded = str(self._run / run_folders.LOADED) if restart else None
-        if loaded is not None:
+        loaded = str(self._run / run_folders.LOADED) if restart or self._lecture else None
+        if restart and loaded is not None:
             variables["WORKBOOK_LOADED"] = loaded
         orders = {
             "argv": tritonserver_command.arguments(self._settings, place, prefix),
@@ -280,6 +382,9 @@ class Triton(Server):
             "loading": str(self._run / run_folders.LOADING),
             "repository": str(self.repository),
             "url": self.url,
+            "address": self._settings.address,
+            "ports": dict(self._settings.ports),
+            "lecture": self._lecture,
             "log": str(self.log),
             "pidfile": str(self._run / run_folders.PIDFILE),
             "shm_prefix": prefix,
