@@ -26,4 +26,4 @@ def test_what_xgboost_warns_of_is_printed(
 
 def test_a_premise_says_what_differed() -> None:
     table = pd.DataFrame({"spread": [1.0, 60.3]})
-    assert "gain over one differed by a factor of 60.3" in setup.agreed(table).differs
+    assert "60.3 times larger in one round than in the other" in setup.agreed(table).differs
