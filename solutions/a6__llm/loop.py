@@ -88,31 +88,27 @@ def require_scores(name: str, given: Array, right: Array, other: Array) -> None:
     off = np.abs(given - right).max(axis=1) > allowed
     if not off.any():
         return
-    if np.abs(given - other).max() <= allowed:
-        raise Failure(
-            "The scores of the first and of the second step are exchanged: `first` holds the "
-            "scores of the second step, or `second` those of the first.",
-            help="`first` is the `logits` of the first request, `second` that of the second one.",
-        )
-    if np.abs(given[::-1] - right).max() <= allowed:
-        raise Failure(
-            f"The two rows of `{name}` are exchanged.",
-            help="Row 1 belongs to the first prompt of `pair`, row 2 to the second.",
-        )
+    which = f"In `{name}` the row of the {'shorter' if off[0] else 'longer'} prompt"
+    what, help = (
+        f"{which} is not right; the other one is.",
+        "The mask tells the network which columns are padding: it is 0 there. The padding is on "
+        "the left. From one real token to the next the position grows by 1.",
+    )
     if off.all():
-        raise Failure(
-            f"Neither row of `{name}` holds the scores of your network.",
-            help="Is the cache's first column hidden by the mask? Is the output `logits`?"
+        what = f"Neither row of `{name}` holds the scores of your network."
+        help = (
+            "Is the cache's first column hidden by the mask? Is the output `logits`?"
             if name == "first"
             else "The second step gets the two chosen tokens alone, at the next positions, a mask "
-            "that is one column wider, and `present` of the first step as `past`.",
+            "that is one column wider, and `present` of the first step as `past`."
         )
-    raise Failure(
-        f"In `{name}` the row of the {'shorter' if off[0] else 'longer'} prompt is not right; the "
-        "other one is.",
-        help="The mask tells the network which columns are padding: it is 0 there. The padding "
-        "is on the left. From one real token to the next the position grows by 1.",
-    )
+    if np.abs(given[::-1] - right).max() <= allowed:
+        what = f"The two rows of `{name}` are exchanged."
+        help = "Row 1 belongs to the first prompt of `pair`, row 2 to the second."
+    if np.abs(given - other).max() <= allowed:
+        what = "`first` holds the scores of the second step, or `second` those of the first."
+        help = "`first` is the `logits` of the first request, `second` that of the second one."
+    raise Failure(what, help=help)
 
 
 # -- rows and requests -----------------------------------------------------------------------------
@@ -162,16 +158,9 @@ def _require_rows(
 def require_rows(
     server: Probe, me: str, model: str, prompts: Sequence[str], wanted: Sequence[int]
 ) -> None:
-    """Fail unless prompts of different lengths in one request get their answers, each its own.
+    """Fail unless prompts in one request, each with its max_tokens, get their answers.
 
     What llama_step has counted shows whether a row that has ended leaves the batch.
-
-    Args:
-        server: the check's probe.
-        me: the student's id.
-        model: the name of the model.
-        prompts: at most 8.
-        wanted: max_tokens of each.
     """
     require_idle(server)
     before = server.counts(facts.STEP)
@@ -213,7 +202,8 @@ def require_shared_steps(
 ) -> None:
     """Fail unless requests that are sent at once get their own answers, and share steps."""
     before = server.counts(facts.STEP)
-    found = answers.ask_each(server, model, prompts, {"temperature": 0, "max_tokens": most})
+    requests = [facts.request([one], temperature=0, max_tokens=most) for one in prompts]
+    found = [answer for (answer,) in answers.ask_together(server, model, requests)]
     ran = server.counts(facts.STEP) - before
     of = f"{len(prompts)} requests that were sent at once"
     _require_rows(me, prompts, found, [most] * len(prompts), of)
@@ -237,24 +227,24 @@ def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[s
     size = small_llama.CONTEXT - room
     ids = facts.tokenizer().encode(prompts[0] + 80 * " The list is a list.").ids[:size]
     rows = [facts.tokenizer().decode(ids, skip_special_tokens=False), prompts[1]]
-    _require_taken(
-        server,
-        model,
-        facts.request(rows[:1], temperature=0, max_tokens=most),
-        f"a prompt of {size} tokens with max_tokens {most}",
-        f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so this answer "
-        f"ends after {room} tokens (`most` in writing.py). A step beyond that asks for position "
-        f"{small_llama.CONTEXT}, which the network does not have.",
-    )
-    both = _require_taken(
-        server,
-        model,
-        facts.request(rows, temperature=0, max_tokens=most),
-        f"a request with a prompt of {size} tokens and a short one; it answers the long one alone",
-        "Positions count a row's own tokens only. If those of the short row count the padding, "
-        f"too, they reach {small_llama.CONTEXT}, which the network does not have.",
-    )
-    found = answers.read(model, both, 2)
+    for asked, what, help in (
+        (
+            rows[:1],
+            f"a prompt of {size} tokens with max_tokens {most}",
+            f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so this answer "
+            f"ends after {room} tokens (`most` in writing.py).",
+        ),
+        (
+            rows,
+            f"a request with a prompt of {size} tokens and a short one; it answers the long one "
+            "alone",
+            "Positions count a row's own tokens only. If those of the short row count the padding, "
+            f"too, they reach {small_llama.CONTEXT}, which the network does not have.",
+        ),
+    ):
+        request = facts.request(asked, temperature=0, max_tokens=most)
+        outputs = _require_taken(server, model, request, what, help)
+    found = answers.read(model, outputs, 2)
     _require_rows(me, rows, found, [most] * 2, "a request with a very long prompt and a short one")
 
 

@@ -20,20 +20,18 @@ from .answers import Answer
 MOST, LEAST = 40, 24
 _WHERE = (
     "The text ends before the first place at which a stop text stands, wherever its tokens begin "
-    "and end. Look for each of them in the whole text so far."
+    "and end: look for it in the whole text so far."
 )
 _REST = (
     "When the answer ends without a stop text, nothing is kept back any more: `add` must return "
     "what was kept back before."
 )
 _ORDER = (
-    "Of all stop texts in the text, the one that begins first counts, whatever their order in "
-    "`stop` is."
+    "Of all stop texts in the text, the one that begins first counts, wherever it is in `stop`."
 )
 _BEGUN = (
     "A stream must not send text that may be the beginning of a stop text. `settled` keeps back "
-    "the end of the text as long as it may begin a stop text: of all stop texts, take the longest "
-    "such beginning. If no stop text follows, it is shown later."
+    "such an end of the text: of all stop texts, take the longest such beginning."
 )
 
 
@@ -134,13 +132,11 @@ def require_stopped(answer: Answer, whole: Answer, stop: Stop) -> None:
     """
     right = cut(whole, stop.texts)
     if answer.text != right.text:
-        fault = (
-            "goes on too far"
-            if answer.text.startswith(right.text)
-            else "lacks its end"
-            if right.text.startswith(answer.text)
-            else "is not right"
-        )
+        fault = "is not right"
+        if answer.text.startswith(right.text):
+            fault = "goes on too far"
+        elif right.text.startswith(answer.text):
+            fault = "lacks its end"
         raise Failure(
             f"With {stop.what}, text_output {fault}: it has {len(answer.text)} characters, and "
             f"{len(right.text)} are right. It ends in {answer.text[-20:]!r}; right is an end in "
