@@ -94,8 +94,8 @@ def secret_refusals(server: Probe, model: str) -> None:
         loop.bad_parameters("parameters that end too early", '{"top_p": 0.5', "json"),
         loop.bad_parameters("parameters that are a number", "17", "object", "json", "dict"),
         loop.bad_parameters("a parameter of another server", '{"top_q": 3}', "top_q"),
-        ("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
-        ("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
+        loop.Bad("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
+        loop.Bad("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
     )
     loop.require_refusals(server, model, bad)
 
@@ -110,7 +110,7 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
     prompts = facts.drawn_prompts(server.rng, 12)
     streaming.require_stream(server, me, model, prompts[:6])
     streaming.require_pace(server, me, model, prompts)
-    streaming.require_refusal(server, model, ("an empty prompt", "", "{}", ()))
+    streaming.require_refusal(server, model, loop.Bad("an empty prompt", "", "{}", ()))
 
 
 @hidden(

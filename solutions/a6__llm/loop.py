@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -120,16 +120,13 @@ def require_idle(server: Probe) -> None:
     A model that was unloaded while its loop did not end still calls it. So may the work on an
     answer whose client has left, for some seconds: this waits for three seconds.
     """
-    deadline = time.monotonic() + _IDLE
-    before = first = server.counts(facts.STEP)
-    while True:
+    first = now = server.counts(facts.STEP)
+    for _ in range(round(_IDLE / 0.1)):
+        before = now
         time.sleep(0.1)
         now = server.counts(facts.STEP)
         if now == before:
             return
-        if time.monotonic() > deadline:
-            break
-        before = now
     raise Failure(
         f"{facts.STEP} took {(now - first).executions} steps while this check asked for nothing: "
         "another model or notebook calls it, so the check cannot count the steps of your model.",
@@ -333,24 +330,29 @@ def prompt_of(count: int) -> str:
     return "list" + " list" * (count - 1)
 
 
-#: A bad request: what is wrong, prompt, parameters, and words of which the message must have one.
-Bad = tuple[str, str | bytes, str, tuple[str, ...]]
+class Bad(NamedTuple):
+    """A bad request: what is wrong with it, and words of which the message must have one."""
+
+    what: str
+    prompt: str | bytes
+    parameters: str
+    naming: tuple[str, ...]
 
 
 def bad_parameters(what: str, parameters: str, *naming: str) -> Bad:
     """A bad request whose prompt is right."""
-    return what, "A list", parameters, naming
+    return Bad(what, "A list", parameters, naming)
 
 
 BAD: tuple[Bad, ...] = (
-    ("an empty prompt", "", "{}", ("empty", "prompt")),
-    (
+    Bad("an empty prompt", "", "{}", ("empty", "prompt")),
+    Bad(
         f"a prompt of {small_llama.CONTEXT} tokens, which fills the context",
         prompt_of(small_llama.CONTEXT),
         "{}",
         ("long", "context"),
     ),
-    ("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
+    Bad("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
     bad_parameters("parameters that are not JSON", "max_tokens=5", "json"),
     bad_parameters("a JSON list in place of an object", "[5]", "object", "json", "dict"),
     bad_parameters("a parameter that does not exist", '{"max_token": 5}', "max_token"),
@@ -380,10 +382,10 @@ LIMITS: tuple[dict[str, Any], ...] = (
 
 
 def bad_request(*rows: Bad) -> dict[str, Array]:
-    """The inputs of a request as they are, whether or not they can be answered."""
+    """The inputs of a request with these rows."""
     return {
-        "text_input": facts.as_text([prompt for _, prompt, _, _ in rows]),
-        "sampling_parameters": facts.as_text([parameters for _, _, parameters, _ in rows]),
+        "text_input": facts.as_text([row.prompt for row in rows]),
+        "sampling_parameters": facts.as_text([row.parameters for row in rows]),
     }
 
 
@@ -391,10 +393,10 @@ def require_refusals(server: Probe, model: str, bad: Sequence[Bad]) -> None:
     """Fail unless each bad request is refused by itself, with a message that says why."""
     good = facts.request(["A list"], max_tokens=3, temperature=0)
     for number, one in enumerate(bad):
-        what, _, _, naming = one
-        _require_refusal(server, model, bad_request(one), what, naming)
+        _require_refusal(server, model, one)
         if number % 6 == 0:  # for some: whether others are answered does not depend on the fault
-            require.refuses(server, model, bad_request(one), what, good=good, naming=naming)
+            request = bad_request(one)
+            require.refuses(server, model, request, one.what, good=good, naming=one.naming)
     for limit in LIMITS:
         _require_taken(
             server,
@@ -411,20 +413,20 @@ def require_refusals(server: Probe, model: str, bad: Sequence[Bad]) -> None:
         f"a prompt of {small_llama.CONTEXT - 1} tokens",
         f"The context has {small_llama.CONTEXT} tokens, so there is room for one more.",
     )
-    row = bad_parameters("a bad row among good ones", '{"top_p": 7}', "top_p")
-    rows = bad_request(bad_parameters("", '{"max_tokens": 3}'), row, bad_parameters("", "{}"))
-    require.refuses(server, model, rows, row[0], good=good, naming=row[3])
+    first, last = bad_parameters("", '{"max_tokens": 3}'), bad_parameters("", "{}")
+    bad_row = bad_parameters("a bad row among good ones", '{"top_p": 7}', "top_p")
+    rows = bad_request(first, bad_row, last)
+    require.refuses(server, model, rows, bad_row.what, good=good, naming=bad_row.naming)
 
 
-def _require_refusal(
-    server: Probe, model: str, request: dict[str, Array], what: str, naming: Sequence[str]
-) -> None:
+def _require_refusal(server: Probe, model: str, bad: Bad) -> None:
     """Fail unless a bad request that comes alone is refused, with a message that says why.
 
     A value that was not tested can raise an exception later, in the loop. Then the requests beside
     it fail, too, although `execute` is right. So this is tested first, with one request alone.
     """
-    (outcome,) = server.outcomes(model, [request])
+    what = bad.what
+    (outcome,) = server.outcomes(model, [bad_request(bad)])
     if not isinstance(outcome, Refusal):
         raise Failure(
             f"{model} answers {what}; it should refuse it with an error that says what is wrong.",
@@ -438,11 +440,11 @@ def _require_refusal(
             help="Append str(error) to `groups`, not the exception itself.",
             safe="Your model does not refuse a bad request with an error of its own.",
         )
-    if not any(word.lower() in words.lower() for word in naming):
+    if not any(word.lower() in words.lower() for word in bad.naming):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {words!r}.",
             help="A client reads this. It should contain the word "
-            f"{' or '.join(map(repr, naming))}. If it is the message of an exception from the "
+            f"{' or '.join(map(repr, bad.naming))}. If it is the message of an exception from the "
             "loop, the value was not tested when the request was read.",
             safe="Your model refuses a bad request, but the message does not say why.",
         )

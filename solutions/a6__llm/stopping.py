@@ -71,15 +71,18 @@ def _draw_overlapping(random: np.random.Generator, text: str) -> list[str]:
 def whole_stops(random: np.random.Generator, texts: Sequence[str]) -> list[Stop]:
     """A stop of each kind for whole answers; the texts take turns."""
     text = [texts[number % len(texts)] for number in range(6)]
-    parts = [draw_part(random, one) for one in (*text, *text[2:])]
+    two = [draw_part(random, text[2]), draw_part(random, text[2])]
     return [
-        Stop("a stop text", parts[0]),
-        Stop("a list with one stop text", [parts[1]]),
-        Stop("two stop texts", [parts[2], parts[6]]),
+        Stop("a stop text", draw_part(random, text[0])),
+        Stop("a list with one stop text", [draw_part(random, text[1])]),
+        Stop("two stop texts", two),
         Stop(
             "two stop texts that end at the same place", _draw_overlapping(random, text[3]), _ORDER
         ),
-        Stop("a stop text that the last token of max_tokens completes", [parts[4]]),
+        Stop(
+            "a stop text that the last token of max_tokens completes",
+            [draw_part(random, text[4])],
+        ),
         Stop("a stop text that only begins at the end of the answer", [text[5][-3:] + "§"], _REST),
     ]
 

@@ -200,7 +200,7 @@ def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
 
 def require_refusal(server: Probe, model: str, bad: loop.Bad) -> None:
     """Fail unless a bad request is refused, its stream ends, and the next one is answered."""
-    what = bad[0]
+    what = bad.what
     inputs = {name: rows[0] for name, rows in loop.bad_request(bad).items()}
     good = facts.single("A list", max_tokens=3)
     refused, answered = server.streams(model, [inputs, good], outputs=OUTPUTS, timeout=_TIMEOUT)
