@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 from workbook.server.catalogue.failed_requests import NOT_AWAITED
@@ -94,18 +95,15 @@ def ask_together(
 def read(model: str, answer: Mapping[str, Array], rows: int) -> list[Answer]:
     """The answers in the outputs of one response; fails where these do not fit together."""
     tokens, logprobs = answer["token_ids"], answer["logprobs"]
-    shapes = {name: list(answer[name].shape) for name in OUTPUTS}
-    if not (
-        shapes["text_output"] == shapes["finish_reason"] == [rows, 1]
-        and shapes["token_ids"] == shapes["logprobs"]
-        and shapes["token_ids"][:-1] == [rows]
-    ):
-        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise Failure(
-            f"{model} answers {rows} prompt{'s' * (rows != 1)} with outputs of these shapes: "
-            f"{found}.",
-            help=f"Texts have the shape [{rows}, 1]. token_ids and logprobs have a row for each "
-            "prompt, and as many columns as the longest answer has tokens.",
+    width = tokens.shape[-1:]
+    for name in OUTPUTS:
+        require.shape(
+            model,
+            answer[name],
+            (rows, *width) if name in ("token_ids", "logprobs") else (rows, 1),
+            output=name,
+            help="Texts have one column. token_ids and logprobs have a row for each prompt, and as "
+            "many columns as the longest answer has tokens.",
         )
     found_answers = []
     for row in range(rows):
