@@ -153,8 +153,8 @@ def require_tokens(what: str, tokens: Sequence[int]) -> None:
         )
 
 
-def require_once(times: int, requirement: Callable[[int], None]) -> None:
-    """Fail only if a requirement, which gets the number of the attempt, fails several times."""
+def retry(times: int, requirement: Callable[[int], None]) -> None:
+    """Fail only if a requirement fails this many times. It gets the number of the attempt."""
     for attempt in range(times):
         try:
             requirement(attempt)

@@ -271,7 +271,7 @@ def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], se
     most (simulated with a deviation of 3e-6; 1e-6 was measured). So the probability that one of 16
     compared tokens differs is 4e-3, and that this happens with three seeds, 6e-8.
     """
-    answers.require_once(
+    answers.retry(
         3, lambda attempt: _require_seeds(server, me, model, prompts, seed + 1000 * attempt)
     )
 

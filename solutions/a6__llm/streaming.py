@@ -187,7 +187,7 @@ def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
         drawing.require_drawable(me, prompt, answer, wanted, "an answer of the stream")
         if len(answer.tokens) < _LONG:
             continue
-        if stream.times[0] > stream.times[-1] / 2:  # this asks up to four times more
+        if stream.times[0] > stream.times[-1] / 2:  # `require.streams` asks again if it is late
             inputs = facts.single(prompt, **wanted)
             require.streams(server, model, inputs, "token_ids", at_least=_LONG // 4)
         return
@@ -278,10 +278,10 @@ def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) 
         again = ask(server, model, [(prompt, wanted)] * _CLIENTS) if attempt else beside
         _require_side_by_side(model, [stream for _, stream in again])
 
-    answers.require_once(5, require_beside)
+    answers.retry(5, require_beside)
     loop.require_idle(server)
     inputs = facts.single(prompt, **wanted)
-    answers.require_once(4, lambda _: _require_early_end(server, model, inputs))
+    answers.retry(4, lambda _: _require_early_end(server, model, inputs))
     try:
         ask_alone(server, model, "A list", temperature=0, max_tokens=3)
     except Failure as failure:
