@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 from workbook.server.catalogue.failed_requests import NOT_AWAITED
@@ -29,9 +31,8 @@ _PADDING = (
     "the positions count a row's own tokens only, and the mask is 0 for the cache's first column."
 )
 _AFTER_AN_END = (
-    "The tokens before it are right, so the fault comes after another row has ended. When rows "
-    "leave, index answers, mask, positions and cache with the same numbers: those of the rows that "
-    "go on."
+    "The fault comes after another row has ended. When rows leave, index answers, mask, positions "
+    "and cache with the same numbers: those of the rows that go on."
 )
 
 
@@ -47,7 +48,7 @@ class Answer:
     @property
     def steps(self) -> int:
         """How many steps of the network an answer without stop texts takes."""
-        return len(self.tokens) + (self.reason == "stop")
+        return len(self.drawn)
 
     @property
     def drawn(self) -> list[int]:
@@ -74,40 +75,35 @@ def ask(
     """
     rows = [wanted] * len(prompts) if isinstance(wanted, Mapping) else wanted
     request = facts.requests_of(prompts, [dict(one) for one in rows])
-    try:
-        return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
-    except Failure as failure:
-        raise explain_failure(model, failure) from None
+    return ask_together(server, model, [request])[0]
 
 
-def ask_each(
-    server: Probe, model: str, prompts: Sequence[str], wanted: Mapping[str, Any]
-) -> list[Answer]:
-    """The answers to many requests of one row each, all sent at once."""
+def ask_together(
+    server: Probe, model: str, requests: Sequence[dict[str, Array]]
+) -> list[list[Answer]]:
+    """The answers to requests that are sent at once, for each of them those of its rows."""
     try:
-        answers = server.together(
-            model, [facts.request([prompt], **wanted) for prompt in prompts], outputs=OUTPUTS
-        )
+        found = server.together(model, requests, outputs=OUTPUTS)
     except Failure as failure:
         raise explain_failure(model, failure) from None
-    return [read(model, answer, 1)[0] for answer in answers]
+    return [
+        read(model, answer, len(request["text_input"]))
+        for answer, request in zip(found, requests, strict=True)
+    ]
 
 
 def read(model: str, answer: Mapping[str, Array], rows: int) -> list[Answer]:
     """The answers in the outputs of one response; fails where these do not fit together."""
     tokens, logprobs = answer["token_ids"], answer["logprobs"]
-    shapes = {name: list(answer[name].shape) for name in OUTPUTS}
-    if not (
-        shapes["text_output"] == shapes["finish_reason"] == [rows, 1]
-        and shapes["token_ids"] == shapes["logprobs"]
-        and shapes["token_ids"][:-1] == [rows]
-    ):
-        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise Failure(
-            f"{model} answers {rows} prompt{'s' * (rows != 1)} with outputs of these shapes: "
-            f"{found}.",
-            help=f"Texts have the shape [{rows}, 1]. token_ids and logprobs have a row for each "
-            "prompt, and as many columns as the longest answer has tokens.",
+    width = tokens.shape[-1:]
+    for name in OUTPUTS:
+        require.shape(
+            model,
+            answer[name],
+            (rows, *width) if name in ("token_ids", "logprobs") else (rows, 1),
+            output=name,
+            help="Texts have one column. token_ids and logprobs have a row for each prompt, and as "
+            "many columns as the longest answer has tokens.",
         )
     found_answers = []
     for row in range(rows):
@@ -117,9 +113,9 @@ def read(model: str, answer: Mapping[str, Array], rows: int) -> list[Answer]:
                 f"In row {row + 1} of token_ids of {model}, tokens stand after {facts.FILLED}.",
                 help=f"{facts.FILLED} pads a row after its last token.",
             )
-        texts = answer["text_output"][row, 0], answer["finish_reason"][row, 0]
+        text, reason = answer["text_output"][row, 0], answer["finish_reason"][row, 0]
         found_answers.append(
-            make_answer(model, texts[0], tokens[row, :count], logprobs[row, :count], texts[1])
+            make_answer(model, text, tokens[row, :count], logprobs[row, :count], reason)
         )
     return found_answers
 
@@ -131,16 +127,42 @@ def make_answer(model: str, text: Any, tokens: Array, logprobs: Array, reason: A
         for one in (text, reason)
     )
     ids = [int(token) for token in tokens]
-    if any(not 0 <= token < small_llama.VOCABULARY for token in ids):
-        raise Failure(f"{model} answers token_ids that are no tokens: they go from 0 to 1023.")
-    if small_llama.EOS in ids:
-        raise Failure(
-            f"token_ids of {model} hold the end of text.",
-            help="The end of text ends an answer. It is no part of it.",
-        )
+    require_tokens(f"token_ids of {model}", ids)
     if not np.isfinite(logprobs).all():
         raise Failure(f"{model} answers logprobs that are not finite numbers.")
+    if not ids and reason != "stop":
+        raise Failure(
+            f"An answer of {model} has no token, and finish_reason is "
+            f"{repr(reason[:20]) if reason else 'empty'}.",
+            help="The loop must go on until finish_reason of each answer is set: the network gives "
+            "scores, `choose` a token, `add` puts it into the answer. Only an answer that ends "
+            'with "stop" can have no token.',
+            safe="An answer has no token.",
+        )
     return Answer(text, ids, [float(one) for one in logprobs], reason)
+
+
+def require_tokens(what: str, tokens: Sequence[int]) -> None:
+    """Fail unless numbers are tokens that an answer can hold."""
+    if any(not 0 <= token < small_llama.VOCABULARY for token in tokens):
+        raise Failure(f"{what} holds numbers that are no tokens: they go from 0 to 1023.")
+    if small_llama.EOS in tokens:
+        raise Failure(
+            f"{what} holds the end of text.",
+            help="The end of text ends an answer. It is no part of it.",
+        )
+
+
+def retry(times: int, requirement: Callable[[int], None]) -> None:
+    """Fail only if a requirement fails this many times. It gets the number of the attempt."""
+    for attempt in range(times):
+        try:
+            requirement(attempt)
+            return
+        except Failure:
+            if attempt == times - 1:
+                raise
+            time.sleep(0.3 * (attempt + 1))
 
 
 # -- requests that failed --------------------------------------------------------------------------
@@ -159,18 +181,48 @@ LOOPS = (
 )
 #: A message of ONNX Runtime is one long line: this many characters at its end say what is wrong.
 _ONNX, _END = "onnx runtime error", 90
-#: A part of a failed step's message which shows that the message is about the step's arrays.
-_OF_ARRAYS = re.compile(f"{_ONNX}|position_ids|input_ids|attention_mask|past|shape")
+_ARRAYS = "position_ids|input_ids|attention_mask|past|shape"
+#: Patterns in the message of a failed request, and what to look at; the first that fits counts.
+_ADVICE = (
+    (
+        f"idx={small_llama.CONTEXT}",
+        f"A step asked for position {small_llama.CONTEXT}, which the network does not have. Does "
+        "`add` set `reason` at the end of text and after `most` tokens, and does the loop take "
+        "such an answer out? Do positions grow by 1 in each step?",
+    ),
+    (
+        "sends no data for",
+        "The arrays of a step have no rows: the loop must end when no answer is left.",
+    ),
+    (
+        "batch size does not match",
+        f"The four inputs of one step of {facts.STEP} have different numbers of rows: print the "
+        "shapes of ids, positions, mask and cache before the call. When rows leave, all four keep "
+        "the same rows, `past` too.",
+    ),
+    (
+        f"{_ONNX}|{facts.STEP}.*({_ARRAYS})|({_ARRAYS}).*{facts.STEP}",
+        f"{facts.STEP} got other arrays than it takes. Before the call print name, dtype and shape "
+        "of each: input_ids (rows, new), position_ids (rows, new), attention_mask (rows, columns "
+        "of past + new), past (rows, 8, 2, columns, 64). Is the mask one column longer in each "
+        "step, and is `past` what `present` was?",
+    ),
+    (  # numpy's `choice` is compiled, so Triton names no line of the model's own
+        r"numpy\.random\.\S+\.choice",
+        "`choose` in writing.py calls numpy's `choice`, which raises it. Print the nucleus and its "
+        "probabilities before the call: the nucleus holds one token at least, and its "
+        "probabilities are divided by their sum. None of them may be NaN.",
+    ),
+)
 #: A line of the traceback in an exception's message: a file of the model, the line, the function.
 _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
-#: numpy's `choice` is compiled, so Triton names no line of the model's own.
-_CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
 
 
 def explain_failure(model: str, failure: Failure) -> Failure:
     """A failed request, with help that fits these models: what a step was given, and which line."""
     message = failure.rationale
-    help = _explain_step(message) or _explain_line(message)
+    found = (help for pattern, help in _ADVICE if re.search(pattern, message, re.DOTALL))
+    help = next(found, "") or _explain_line(message)
     if LATE in message:
         help = (
             "Perhaps the machine was busy: run this cell again. If the answer is late again: "
@@ -181,45 +233,11 @@ def explain_failure(model: str, failure: Failure) -> Failure:
     if _ONNX in message:
         end = message.rpartition(_ONNX)[2].partition("\n")[0].strip()[-_END:]
         message = f"{facts.STEP}, which {model} calls, refuses a step. Its message ends in: …{end}"
-    help = help or failure.help
-    return Failure(message, help=help, credit=failure.credit, safe=failure.safe)
-
-
-def _explain_step(message: str) -> str:
-    """What to look at where llama_step refused a step; "" where it did not."""
-    if f"idx={small_llama.CONTEXT}" in message:
-        return (
-            f"A step asked for position {small_llama.CONTEXT}, which the network does not have. "
-            "Does `add` set `reason` at the end of text and after `most` tokens, and does the loop "
-            "take such an answer out? Do positions grow by 1 in each step?"
-        )
-    if "sends no data for" in message:
-        return "The arrays of a step have no rows: the loop must end when no answer is left."
-    if "batch size does not match" in message:
-        return (
-            f"The four inputs of one step of {facts.STEP} have different numbers of rows. The "
-            "message names one that differs from another, and either can be the wrong one: print "
-            "the shapes of ids, positions, mask and cache before the call. When rows leave, all "
-            "four keep the same rows, `past` too."
-        )
-    if _ONNX in message or (facts.STEP in message and _OF_ARRAYS.search(message)):
-        return (
-            f"{facts.STEP} got other arrays than it takes. Before the call print name, dtype and "
-            "shape of each: input_ids (rows, new), position_ids (rows, new), attention_mask "
-            "(rows, columns of past + new), past (rows, 8, 2, columns, 64). Is the mask one column "
-            "longer in each step, and is `past` what `present` was?"
-        )
-    return ""
+    return Failure(message, help=help or failure.help, credit=failure.credit, safe=failure.safe)
 
 
 def _explain_line(message: str) -> str:
     """Which line of the student's files raised an exception; "" where none did."""
-    if _CHOICE.search(message):
-        return (
-            "`choose` in writing.py calls numpy's `choice`, which raises it. Print the nucleus and "
-            "its probabilities before the call: the nucleus holds one token at least, and its "
-            "probabilities are divided by their sum. None of them may be NaN."
-        )
     frames = _FRAME.findall(message)
     if not frames:
         return ""
@@ -239,20 +257,20 @@ def _explain_line(message: str) -> str:
 # -- answers at temperature 0 ----------------------------------------------------------------------
 
 
-def scores_along(me: str, prompt: str, answer: Answer) -> Array:
+def scores_along(me: str, prompt: str, tokens: Sequence[int]) -> Array:
     """The network's scores before each token of an answer, and after its last one.
 
     Returns:
         float64 of the shape (tokens + 1, 1024).
     """
     ids = facts.tokenizer().encode(prompt).ids
-    if len(ids) + len(answer.tokens) > small_llama.CONTEXT:
+    if len(ids) + len(tokens) > small_llama.CONTEXT:
         raise Failure(
-            f"An answer has {len(answer.tokens)} tokens after a prompt of {len(ids)}; together "
-            f"they may have {small_llama.CONTEXT}.",
+            f"An answer has {len(tokens)} tokens after a prompt of {len(ids)}; together they may "
+            f"have {small_llama.CONTEXT}.",
             help="The context length stands in config.json.",
         )
-    return network.logits(me, [*ids, *answer.tokens])[len(ids) - 1 :]
+    return network.logits(me, [*ids, *tokens])[len(ids) - 1 :]
 
 
 def require_logprobs(
@@ -261,28 +279,32 @@ def require_logprobs(
     """Fail unless each logprob is that of its token among all tokens, at temperature 1."""
     if not answer.tokens:
         return
-    logs = network.log_chances(scores_along(me, prompt, answer)[:-1])
+    logs = network.log_chances(scores_along(me, prompt, answer.tokens)[:-1])
     apart = np.abs(np.array(answer.logprobs) - logs[np.arange(len(logs)), answer.tokens])
     tolerance = network.tolerance()
     if (wrong := apart > 2 * tolerance.allowed).any():
         first = int(wrong.argmax())
-        help = (
-            "The natural logarithm of the token's probability among all 1024 tokens, before "
-            "temperature and top_p change anything."
-        )
-        if first:
-            help = (
-                f"The first {first} are right, so the logarithm is. From there on the scores are "
-                "those of another text: what does that step get as mask, positions and cache?"
-            )
-        if first and others is not None:
-            help = _AFTER_AN_END if first >= others else _PADDING
         raise Failure(
             f"In {which}, logprobs differ from the network's by up to {apart.max():.2g}, the first "
             f"of them at token {first + 1}. Allowed is {2 * tolerance.allowed:.2g}: "
             f"{tolerance.because}.",
-            help=help,
+            help=_explain_token(
+                first,
+                others,
+                "A logprob is the natural logarithm of the token's probability among all 1024 "
+                "tokens, before temperature and top_p change anything.",
+                f"The first {first} are right, so the logarithm is. From there on the scores are "
+                "those of another text: what does that step get as mask, positions and cache?",
+            ),
         )
+
+
+def _explain_token(place: int, others: int | None, first: str, later: str) -> str:
+    """What to look at where a token is wrong: in an answer alone the first or a later one, in a row
+    among others one before or after the end of another row."""
+    if others is not None:
+        return _AFTER_AN_END if place >= others else _PADDING
+    return later if place else first
 
 
 def require_greedy(
@@ -303,7 +325,7 @@ def require_greedy(
         which: the answer that the message is about: "the answer to a prompt that came alone".
         others: where it is one of several rows, after how many steps the first of the others ends.
     """
-    scores = scores_along(me, prompt, answer)
+    scores = scores_along(me, prompt, answer.tokens)
     short = scores.max(axis=1) - scores[np.arange(len(scores)), [*answer.tokens, small_llama.EOS]]
     wrong = short > network.tolerance().allowed
     if wrong[:-1].any():
@@ -311,9 +333,17 @@ def require_greedy(
         raise Failure(
             f"In {which}, token {place + 1} of {len(answer.tokens)} is not the likeliest one "
             "after those before it.",
-            help=_explain_token(place, others),
+            help=_explain_token(
+                place,
+                others,
+                "The first token comes from the whole prompt. What does llama_step get? And does "
+                "`choose` take the token with the highest score?",
+                "The first token is right. What does the next step get: the new token, its "
+                "position, a mask that is one longer, and the cache of the step before? And does "
+                "the mask hide the cache's first column, which is empty, from the first step on?",
+            ),
         )
-    _require_end(prompt, answer, max_tokens, which)
+    _require_end(prompt, answer, max_tokens, which.capitalize())
     if answer.reason == "stop" and wrong[-1]:
         after = "" if others is None or len(answer.tokens) < others else f" {_AFTER_AN_END}"
         raise Failure(
@@ -330,25 +360,10 @@ def require_greedy(
     require_logprobs(me, prompt, answer, which, others)
 
 
-def _explain_token(place: int, others: int | None) -> str:
-    if others is not None:
-        return _AFTER_AN_END if place >= others else _PADDING
-    if place == 0:
-        return (
-            "The first token comes from the whole prompt. What does llama_step get? And does "
-            "`choose` take the token with the highest score?"
-        )
-    return (
-        "The first token is right. What does the next step get: the new token, its position, a "
-        "mask that is one longer, and the cache of the step before? And does the mask hide the "
-        "cache's first column, which is empty, from the first step on?"
-    )
-
-
 def _require_end(prompt: str, answer: Answer, max_tokens: int, which: str) -> None:
     """Fail unless finish_reason and the number of tokens fit together."""
     room = small_llama.CONTEXT - len(facts.tokenizer().encode(prompt).ids)
-    most, count, which = min(max_tokens, room), len(answer.tokens), which.capitalize()
+    most, count = min(max_tokens, room), len(answer.tokens)
     tokens = f"{count} token{'s' * (count != 1)}"
     if count > most:
         raise Failure(
@@ -358,12 +373,6 @@ def _require_end(prompt: str, answer: Answer, max_tokens: int, which: str) -> No
             "has ended gets no more tokens: its row leaves answers, mask, positions and cache.",
         )
     right = "length" if count == most else "stop"
-    if not answer.reason and not count:
-        raise Failure(
-            f"{which} has no token, and finish_reason is empty: nothing was written.",
-            help="The loop must go on until finish_reason of each answer is set: the network gives "
-            "scores, `choose` a token, `add` puts it into the answer.",
-        )
     if not answer.reason:
         raise Failure(
             f"{which} ends after {tokens}, and finish_reason is empty; {right!r} belongs there.",
@@ -372,21 +381,12 @@ def _require_end(prompt: str, answer: Answer, max_tokens: int, which: str) -> No
             + (" The end of another row must not end this one." if "row" in which.lower() else ""),
             safe="finish_reason of an answer is empty.",
         )
-    if answer.reason == "length" and count < most:
-        allows = "max_tokens allows" if most == max_tokens else "the context has room for"
-        missing = "one token" if most - count == 1 else f"{most - count} tokens"
-        raise Failure(
-            f"{which} ended with 'length' after {tokens}; {allows} {most}: it ended {missing} too "
-            "early.",
-            help="An answer has ended with the token that makes len(self.tokens) equal to "
-            "self.most.",
-            safe="An answer ended with 'length' too early.",
-        )
     if answer.reason != right:
+        allows = "max_tokens allows" if most == max_tokens else "the context has room for"
         raise Failure(
-            f"{which} has the finish_reason {answer.reason[:20]!r} and {tokens}, where {most} are "
-            f"the most, so {right!r} belongs there.",
-            help='"length": as many tokens as there may be. "stop": the end of text, or a stop '
-            "text.",
+            f"{which} has the finish_reason {answer.reason[:20]!r} after {tokens}; {allows} "
+            f"{most}, so {right!r} belongs there.",
+            help='"length" belongs to the token that makes len(self.tokens) equal to self.most, '
+            'not to one before it; "stop" to the end of text, and to a stop text.',
             safe="finish_reason of an answer is wrong.",
         )

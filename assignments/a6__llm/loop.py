@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,31 +88,27 @@ def require_scores(name: str, given: Array, right: Array, other: Array) -> None:
     off = np.abs(given - right).max(axis=1) > allowed
     if not off.any():
         return
-    if np.abs(given - other).max() <= allowed:
-        raise Failure(
-            "The scores of the first and of the second step are exchanged: `first` holds the "
-            "scores of the second step, or `second` those of the first.",
-            help="`first` is the `logits` of the first request, `second` that of the second one.",
-        )
-    if np.abs(given[::-1] - right).max() <= allowed:
-        raise Failure(
-            f"The two rows of `{name}` are exchanged.",
-            help="Row 1 belongs to the first prompt of `pair`, row 2 to the second.",
-        )
+    which = f"In `{name}` the row of the {'shorter' if off[0] else 'longer'} prompt"
+    what, help = (
+        f"{which} is not right; the other one is.",
+        "The mask tells the network which columns are padding: it is 0 there. The padding is on "
+        "the left. From one real token to the next the position grows by 1.",
+    )
     if off.all():
-        raise Failure(
-            f"Neither row of `{name}` holds the scores of your network.",
-            help="Is the cache's first column hidden by the mask? Is the output `logits`?"
+        what = f"Neither row of `{name}` holds the scores of your network."
+        help = (
+            "Is the cache's first column hidden by the mask? Is the output `logits`?"
             if name == "first"
             else "The second step gets the two chosen tokens alone, at the next positions, a mask "
-            "that is one column wider, and `present` of the first step as `past`.",
+            "that is one column wider, and `present` of the first step as `past`."
         )
-    raise Failure(
-        f"In `{name}` the row of the {'shorter' if off[0] else 'longer'} prompt is not right; the "
-        "other one is.",
-        help="The mask tells the network which columns are padding: it is 0 there. The padding "
-        "is on the left. From one real token to the next the position grows by 1.",
-    )
+    if np.abs(given[::-1] - right).max() <= allowed:
+        what = f"The two rows of `{name}` are exchanged."
+        help = "Row 1 belongs to the first prompt of `pair`, row 2 to the second."
+    if np.abs(given - other).max() <= allowed:
+        what = "`first` holds the scores of the second step, or `second` those of the first."
+        help = "`first` is the `logits` of the first request, `second` that of the second one."
+    raise Failure(what, help=help)
 
 
 # -- rows and requests -----------------------------------------------------------------------------
@@ -124,16 +120,13 @@ def require_idle(server: Probe) -> None:
     A model that was unloaded while its loop did not end still calls it. So may the work on an
     answer whose client has left, for some seconds: this waits for three seconds.
     """
-    deadline = time.monotonic() + _IDLE
-    before = first = server.counts(facts.STEP)
-    while True:
+    first = now = server.counts(facts.STEP)
+    for _ in range(round(_IDLE / 0.1)):
+        before = now
         time.sleep(0.1)
         now = server.counts(facts.STEP)
         if now == before:
             return
-        if time.monotonic() > deadline:
-            break
-        before = now
     raise Failure(
         f"{facts.STEP} took {(now - first).executions} steps while this check asked for nothing: "
         "another model or notebook calls it, so the check cannot count the steps of your model.",
@@ -162,16 +155,9 @@ def _require_rows(
 def require_rows(
     server: Probe, me: str, model: str, prompts: Sequence[str], wanted: Sequence[int]
 ) -> None:
-    """Fail unless prompts of different lengths in one request get their answers, each its own.
+    """Fail unless prompts in one request, each with its max_tokens, get their answers.
 
     What llama_step has counted shows whether a row that has ended leaves the batch.
-
-    Args:
-        server: the check's probe.
-        me: the student's id.
-        model: the name of the model.
-        prompts: at most 8.
-        wanted: max_tokens of each.
     """
     require_idle(server)
     before = server.counts(facts.STEP)
@@ -213,7 +199,8 @@ def require_shared_steps(
 ) -> None:
     """Fail unless requests that are sent at once get their own answers, and share steps."""
     before = server.counts(facts.STEP)
-    found = answers.ask_each(server, model, prompts, {"temperature": 0, "max_tokens": most})
+    requests = [facts.request([one], temperature=0, max_tokens=most) for one in prompts]
+    found = [answer for (answer,) in answers.ask_together(server, model, requests)]
     ran = server.counts(facts.STEP) - before
     of = f"{len(prompts)} requests that were sent at once"
     _require_rows(me, prompts, found, [most] * len(prompts), of)
@@ -237,24 +224,24 @@ def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[s
     size = small_llama.CONTEXT - room
     ids = facts.tokenizer().encode(prompts[0] + 80 * " The list is a list.").ids[:size]
     rows = [facts.tokenizer().decode(ids, skip_special_tokens=False), prompts[1]]
-    _require_taken(
-        server,
-        model,
-        facts.request(rows[:1], temperature=0, max_tokens=most),
-        f"a prompt of {size} tokens with max_tokens {most}",
-        f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so this answer "
-        f"ends after {room} tokens (`most` in writing.py). A step beyond that asks for position "
-        f"{small_llama.CONTEXT}, which the network does not have.",
-    )
-    both = _require_taken(
-        server,
-        model,
-        facts.request(rows, temperature=0, max_tokens=most),
-        f"a request with a prompt of {size} tokens and a short one; it answers the long one alone",
-        "Positions count a row's own tokens only. If those of the short row count the padding, "
-        f"too, they reach {small_llama.CONTEXT}, which the network does not have.",
-    )
-    found = answers.read(model, both, 2)
+    for asked, what, help in (
+        (
+            rows[:1],
+            f"a prompt of {size} tokens with max_tokens {most}",
+            f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so this answer "
+            f"ends after {room} tokens (`most` in writing.py).",
+        ),
+        (
+            rows,
+            f"a request with a prompt of {size} tokens and a short one; it answers the long one "
+            "alone",
+            "Positions count a row's own tokens only. If those of the short row count the padding, "
+            f"too, they reach {small_llama.CONTEXT}, which the network does not have.",
+        ),
+    ):
+        request = facts.request(asked, temperature=0, max_tokens=most)
+        outputs = _require_taken(server, model, request, what, help)
+    found = answers.read(model, outputs, 2)
     _require_rows(me, rows, found, [most] * 2, "a request with a very long prompt and a short one")
 
 
@@ -343,24 +330,29 @@ def prompt_of(count: int) -> str:
     return "list" + " list" * (count - 1)
 
 
-#: A bad request: what is wrong, prompt, parameters, and words of which the message must have one.
-Bad = tuple[str, str | bytes, str, tuple[str, ...]]
+class Bad(NamedTuple):
+    """A bad request: what is wrong with it, and words of which the message must have one."""
+
+    what: str
+    prompt: str | bytes
+    parameters: str
+    naming: tuple[str, ...]
 
 
 def bad_parameters(what: str, parameters: str, *naming: str) -> Bad:
     """A bad request whose prompt is right."""
-    return what, "A list", parameters, naming
+    return Bad(what, "A list", parameters, naming)
 
 
 BAD: tuple[Bad, ...] = (
-    ("an empty prompt", "", "{}", ("empty", "prompt")),
-    (
+    Bad("an empty prompt", "", "{}", ("empty", "prompt")),
+    Bad(
         f"a prompt of {small_llama.CONTEXT} tokens, which fills the context",
         prompt_of(small_llama.CONTEXT),
         "{}",
         ("long", "context"),
     ),
-    ("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
+    Bad("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
     bad_parameters("parameters that are not JSON", "max_tokens=5", "json"),
     bad_parameters("a JSON list in place of an object", "[5]", "object", "json", "dict"),
     bad_parameters("a parameter that does not exist", '{"max_token": 5}', "max_token"),
@@ -390,10 +382,10 @@ LIMITS: tuple[dict[str, Any], ...] = (
 
 
 def bad_request(*rows: Bad) -> dict[str, Array]:
-    """The inputs of a request as they are, whether or not they can be answered."""
+    """The inputs of a request with these rows."""
     return {
-        "text_input": facts.as_text([prompt for _, prompt, _, _ in rows]),
-        "sampling_parameters": facts.as_text([parameters for _, _, parameters, _ in rows]),
+        "text_input": facts.as_text([row.prompt for row in rows]),
+        "sampling_parameters": facts.as_text([row.parameters for row in rows]),
     }
 
 
@@ -401,10 +393,10 @@ def require_refusals(server: Probe, model: str, bad: Sequence[Bad]) -> None:
     """Fail unless each bad request is refused by itself, with a message that says why."""
     good = facts.request(["A list"], max_tokens=3, temperature=0)
     for number, one in enumerate(bad):
-        what, _, _, naming = one
-        _require_refusal(server, model, bad_request(one), what, naming)
+        _require_refusal(server, model, one)
         if number % 6 == 0:  # for some: whether others are answered does not depend on the fault
-            require.refuses(server, model, bad_request(one), what, good=good, naming=naming)
+            request = bad_request(one)
+            require.refuses(server, model, request, one.what, good=good, naming=one.naming)
     for limit in LIMITS:
         _require_taken(
             server,
@@ -421,20 +413,20 @@ def require_refusals(server: Probe, model: str, bad: Sequence[Bad]) -> None:
         f"a prompt of {small_llama.CONTEXT - 1} tokens",
         f"The context has {small_llama.CONTEXT} tokens, so there is room for one more.",
     )
-    row = bad_parameters("a bad row among good ones", '{"top_p": 7}', "top_p")
-    rows = bad_request(bad_parameters("", '{"max_tokens": 3}'), row, bad_parameters("", "{}"))
-    require.refuses(server, model, rows, row[0], good=good, naming=row[3])
+    first, last = bad_parameters("", '{"max_tokens": 3}'), bad_parameters("", "{}")
+    bad_row = bad_parameters("a bad row among good ones", '{"top_p": 7}', "top_p")
+    rows = bad_request(first, bad_row, last)
+    require.refuses(server, model, rows, bad_row.what, good=good, naming=bad_row.naming)
 
 
-def _require_refusal(
-    server: Probe, model: str, request: dict[str, Array], what: str, naming: Sequence[str]
-) -> None:
+def _require_refusal(server: Probe, model: str, bad: Bad) -> None:
     """Fail unless a bad request that comes alone is refused, with a message that says why.
 
     A value that was not tested can raise an exception later, in the loop. Then the requests beside
     it fail, too, although `execute` is right. So this is tested first, with one request alone.
     """
-    (outcome,) = server.outcomes(model, [request])
+    what = bad.what
+    (outcome,) = server.outcomes(model, [bad_request(bad)])
     if not isinstance(outcome, Refusal):
         raise Failure(
             f"{model} answers {what}; it should refuse it with an error that says what is wrong.",
@@ -448,11 +440,11 @@ def _require_refusal(
             help="Append str(error) to `groups`, not the exception itself.",
             safe="Your model does not refuse a bad request with an error of its own.",
         )
-    if not any(word.lower() in words.lower() for word in naming):
+    if not any(word.lower() in words.lower() for word in bad.naming):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {words!r}.",
             help="A client reads this. It should contain the word "
-            f"{' or '.join(map(repr, naming))}. If it is the message of an exception from the "
+            f"{' or '.join(map(repr, bad.naming))}. If it is the message of an exception from the "
             "loop, the value was not tested when the request was read.",
             safe="Your model refuses a bad request, but the message does not say why.",
         )

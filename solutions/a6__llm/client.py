@@ -5,19 +5,21 @@ Students get this file. Checks do not use it: they ask through their probe.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from tritonclient import grpc
+from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from grader.vocabulary import requests as form
 from grader.vocabulary.probe import Array
 from workbook.common.errors import WorkbookError
-from workbook.server import connect
+from workbook.server import Server, connect
 from workbook.server.explain import explain
 
 from . import facts
@@ -44,18 +46,46 @@ def infer(model: str, inputs: dict[str, Array], outputs: Sequence[str]) -> list[
     if model == facts.STEP:
         _require_width(inputs)
     with connect() as server, server.grpc_client() as client:
+        ((_, answer),) = _results(server, client, model, inputs, outputs)
+        return [answer.as_numpy(name) for name in outputs]
+
+
+def _results(
+    server: Server,
+    client: InferenceServerClient,
+    model: str,
+    inputs: dict[str, Array],
+    outputs: Sequence[str] = (),
+) -> Iterator[tuple[float, Any]]:
+    """The responses to one request as they come, each with the time: several if it is a stream."""
+    late = WorkbookError(
+        f"{model} did not answer within {_PATIENCE:.0f} s.", todo=LOOPS.format(model)
+    )
+    tensors, names = form.tensors(inputs), form.wanted(outputs)
+    if model not in (facts.STREAM, facts.VLLM):
         try:
-            answer = client.infer(
-                model,
-                form.tensors(inputs),
-                outputs=form.wanted(outputs),
-                client_timeout=_PATIENCE,
-            )
+            result = client.infer(model, tensors, outputs=names, client_timeout=_PATIENCE)
         except InferenceServerException as error:
             if error.status() == "StatusCode.DEADLINE_EXCEEDED":
-                raise _late(model) from None
+                raise late from None
             raise explain(error, server, model) from None
-        return [answer.as_numpy(name) for name in outputs]
+        yield time.monotonic(), result
+        return
+    came: queue.Queue[tuple[float, Any, Any]] = queue.Queue()
+    client.start_stream(lambda result, error: came.put((time.monotonic(), result, error)))
+    client.async_stream_infer(model, tensors, outputs=names, enable_empty_final_response=True)
+    is_last = False
+    while not is_last:
+        try:
+            when, result, problem = came.get(timeout=_PATIENCE)
+        except queue.Empty:
+            raise late from None
+        if problem is not None:
+            raise explain(_as_raised(model, problem), server, model)
+        response = result.get_response()
+        is_last = response.parameters["triton_final_response"].bool_param
+        if response.outputs:
+            yield when, result
 
 
 def _require_width(inputs: dict[str, Array]) -> None:
@@ -73,13 +103,6 @@ def _require_width(inputs: dict[str, Array]) -> None:
             todo="The mask has first a column for each one of past, the empty one too, then one "
             "for each new token.",
         )
-
-
-def _late(model: str) -> WorkbookError:
-    return WorkbookError(
-        f"{model} did not answer within {_PATIENCE:.0f} s.",
-        todo=LOOPS.format(model),
-    )
 
 
 def texts(model: str, prompts: Sequence[str], **wanted: Any) -> list[str]:
@@ -114,23 +137,10 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
     inputs = facts.single(prompt, **wanted)
     if model == facts.VLLM:  # unlike ours it sends pieces only where it is asked to
         inputs |= {"stream": np.array([True]), "exclude_input_in_output": np.array([True])}
-    came: queue.Queue[tuple[float, Any, Any]] = queue.Queue()
     with connect() as server, server.grpc_client() as client:
-        client.start_stream(lambda result, error: came.put((time.monotonic(), result, error)))
         began = time.monotonic()
-        client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
-        is_last = False
-        while not is_last:
-            try:
-                when, result, error = came.get(timeout=_PATIENCE)
-            except queue.Empty:
-                raise _late(model) from None
-            if error is not None:
-                raise explain(_as_raised(model, error), server, model)
-            response = result.get_response()
-            is_last = response.parameters["triton_final_response"].bool_param
-            if response.outputs:
-                yield when - began, result.as_numpy("text_output").ravel()[0].decode()
+        for when, result in _results(server, client, model, inputs):
+            yield when - began, result.as_numpy("text_output").ravel()[0].decode()
 
 
 def _as_raised(model: str, error: Any) -> str:
@@ -154,61 +164,26 @@ def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> f
         prompts: one for each client.
         clients: at most 8.
     """
-    requests = list(zip(prompts, LENGTHS, strict=False))[:clients]
-    done: queue.Queue[tuple[int, Any]] = queue.Queue()
-    with connect() as server:
-        connections = [server.grpc_client() for _ in requests]
-        try:
-            began = time.monotonic()
-            for connection, (prompt, count) in zip(connections, requests, strict=True):
-                _send(connection, model, prompt, count, done)
-            made = 0
-            for _ in requests:
-                try:
-                    count, error = done.get(timeout=2 * _PATIENCE)
-                except queue.Empty:
-                    raise _late(model) from None
-                if error is not None:
-                    raise explain(error, server, model)
-                made += count
-            return made / (time.monotonic() - began)
-        finally:
-            for connection in connections:
-                connection.close()
+    requests = [
+        _long_request(model, prompt, count)
+        for prompt, count in zip(prompts[:clients], LENGTHS, strict=False)
+    ]
+    with (
+        connect() as server,
+        contextlib.ExitStack() as stack,
+        ThreadPoolExecutor(len(requests)) as pool,
+    ):
+        connections = [stack.enter_context(server.grpc_client()) for _ in requests]
+
+        def count_tokens(client: InferenceServerClient, inputs: dict[str, Array]) -> int:
+            return sum(_tokens(result) for _, result in _results(server, client, model, inputs))
+
+        began = time.monotonic()
+        made = sum(pool.map(count_tokens, connections, requests))
+        return made / (time.monotonic() - began)
 
 
-def _send(
-    client: grpc.InferenceServerClient,
-    model: str,
-    prompt: str,
-    count: int,
-    done: queue.Queue[tuple[int, Any]],
-) -> None:
-    """Send one request; puts the number of its tokens into `done` when the answer has ended."""
-    inputs = long_request(model, prompt, count)
-    if model == facts.CHAT:
-        client.async_infer(
-            model,
-            form.tensors(inputs),
-            lambda result, error: done.put(_count_tokens(result, error)),
-        )
-        return
-    made = [0]
-
-    def hear(result: Any, error: Any) -> None:
-        if error is not None:
-            done.put((0, error))
-            return
-        response = result.get_response()
-        made[0] += _count_tokens(result, None)[0] if response.outputs else 0
-        if response.parameters["triton_final_response"].bool_param:
-            done.put((made[0], None))
-
-    client.start_stream(hear)
-    client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
-
-
-def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
+def _long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
     """The inputs for an answer of at most `count` tokens, at temperature 1, in the model's form."""
     wanted: dict[str, Any] = {"temperature": 1.0, "seed": count, "max_tokens": count}
     if model == facts.CHAT:
@@ -219,11 +194,9 @@ def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
     return inputs
 
 
-def _count_tokens(result: Any, error: Any) -> tuple[int, Any]:
+def _tokens(result: Any) -> int:
     """The number of tokens in a response."""
-    if error is not None:
-        return 0, error
     counted = result.as_numpy("num_output_tokens")
     if counted is not None:
-        return int(counted.ravel()[0]), None
-    return int((result.as_numpy("token_ids") != facts.FILLED).sum()), None
+        return int(counted.ravel()[0])
+    return int((result.as_numpy("token_ids") != facts.FILLED).sum())

@@ -10,7 +10,8 @@ Students get this file: it holds no expected answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
@@ -32,14 +33,14 @@ _TEMPERATURES, _SIZES, _RAREST = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8), range(3, 7), 0.
 #: A token less probable than exp(-35) = 6e-16 may not come: 1024 such tokens together have the
 #: probability 6e-13, and a submission has fewer than 10,000 draws.
 _NEVER = -35.0
-#: The number of tokens of the answers that compare seeds, and their temperature. It is so high that
-#: two such answers are hardly ever equal by chance.
-_TOKENS, _HOT = 8, 1.5
+#: The parameters of the answers that compare seeds. The temperature is so high that two such
+#: answers are hardly ever equal by chance.
+_HOT = {"temperature": 1.5, "max_tokens": 8}
 
 
-def next_scores(me: str, prompt: str) -> Array:
-    """The network's scores for the first token after a prompt."""
-    scores: Array = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
+def next_scores(me: str, prompt: str, *tokens: int) -> Array:
+    """The network's scores for the token that follows on a prompt, or on some tokens after it."""
+    scores: Array = answers.scores_along(me, prompt, tokens)[-1]
     return scores
 
 
@@ -59,7 +60,7 @@ def nucleus_chances(scores: Array, temperature: float, top_p: float) -> Array:
     return kept
 
 
-def drawable(scores: Array, temperature: float, top_p: float) -> Array:
+def _drawable(scores: Array, temperature: float, top_p: float) -> Array:
     """Which tokens may be drawn: bool. `top_p` has some slack, since two programs round apart."""
     slack = network.tolerance().allowed / temperature
     chances = nucleus_chances(scores, temperature, top_p + slack)
@@ -68,54 +69,78 @@ def drawable(scores: Array, temperature: float, top_p: float) -> Array:
 
 
 def require_drawable(
-    me: str, prompt: str, answer: Answer, temperature: float, top_p: float, which: str
+    me: str, prompt: str, answer: Answer, wanted: Mapping[str, Any], which: str
 ) -> None:
-    """Fail unless each token of an answer may be drawn, and has its logprob."""
-    scores = answers.scores_along(me, prompt, answer)
+    """Fail unless each token of an answer may be drawn with its parameters, and has its logprob."""
+    temperature, top_p = wanted["temperature"], wanted.get("top_p", 1)
+    scores = answers.scores_along(me, prompt, answer.tokens)
     outside = [
         place
         for place, token in enumerate(answer.drawn)
-        if not drawable(scores[place], temperature, top_p)[token]
+        if not _drawable(scores[place], temperature, top_p)[token]
     ]
     if outside:
         raise Failure(
             f"{len(outside)} of {len(answer.drawn)} tokens in {which} cannot be drawn with "
             f"temperature {temperature:g} and top_p {top_p:g}, the first of them as token "
             f"{outside[0] + 1}.",
-            help="Divide the scores by the temperature before softmax, not after it. Make "
-            "probabilities, sort them, and keep the shortest list of the likeliest tokens whose "
-            "sum reaches top_p. The one that reaches it is in. A place in the sorted list is no "
-            "token: the token is the entry at this place.",
+            help="Divide the scores by the temperature before softmax, not after it. Sort the "
+            "probabilities, and keep the shortest list of the likeliest tokens whose sum reaches "
+            "top_p. A place in the sorted list is no token: the token is the entry at this place.",
             safe="An answer has tokens that cannot be drawn with its parameters.",
         )
     answers.require_logprobs(me, prompt, answer, which)
 
 
+def draw(
+    server: Probe, model: str, prompt: str, seeds: Sequence[int], wanted: Mapping[str, Any]
+) -> list[Answer]:
+    """Answers to one prompt, one for each seed, in requests of 8 rows."""
+    found: list[Answer] = []
+    for start in range(0, len(seeds), facts.ROWS):
+        rows = [{**wanted, "seed": int(seed)} for seed in seeds[start : start + facts.ROWS]]
+        found += answers.ask(server, model, [prompt] * len(rows), rows)
+    return found
+
+
 # -- frequencies -----------------------------------------------------------------------------------
+
+
+def least_likely(
+    counts: Sequence[int], total: int, shares: Sequence[float] | Array
+) -> tuple[float, int]:
+    """The least likely of several counts, each of which has a binomial distribution.
+
+    For each count, scipy's exact test gives the probability of one that is as far off. The least
+    of k such probabilities, times k, is below x in at most this share of right samples.
+
+    Args:
+        counts: how many of the draws were of one kind, for each kind.
+        total: the number of draws.
+        shares: the probability of each kind.
+
+    Returns:
+        The least probability times the number of counts, and the place of this count.
+    """
+    found = [
+        stats.binomtest(int(count), total, float(share)).pvalue
+        for count, share in zip(counts, shares, strict=True)
+    ]
+    return min(found) * len(found), int(np.argmin(found))
 
 
 def frequencies_agree(tokens: Sequence[int], chances: Array) -> bool:
     """Whether tokens can be draws with these probabilities.
 
-    The count of a token has a binomial distribution, and so has the count of the n likeliest tokens
-    together. For each of these counts, scipy's exact test gives the probability of a count that is
-    as far off. Of k such probabilities, none may be below `FALSE_ALARM` / k. A token that is
-    expected less than once has no count of its own.
-
-    Args:
-        tokens: what was drawn.
-        chances: the probability of each token.
+    Tested are the count of each token that is expected once or more, and that of the n likeliest
+    tokens together.
     """
     counts, order = np.bincount(tokens, minlength=len(chances)), np.argsort(-chances, kind="stable")
     often = order[chances[order] * len(tokens) >= 1]
     single, shares = counts[often], chances[often]
     observed = [*single, *np.cumsum(single)]
     expected = np.minimum([*shares, *np.cumsum(shares)], 1)
-    least = min(
-        stats.binomtest(int(count), len(tokens), float(share)).pvalue
-        for count, share in zip(observed, expected, strict=True)
-    )
-    return bool(least >= FALSE_ALARM / len(observed))
+    return least_likely(observed, len(tokens), expected)[0] >= FALSE_ALARM
 
 
 def choose_sample(me: str, prompts: Sequence[str]) -> tuple[str, float, float]:
@@ -148,48 +173,17 @@ def choose_sample(me: str, prompts: Sequence[str]) -> tuple[str, float, float]:
     return found
 
 
-def draw(
-    server: Probe,
-    model: str,
-    prompt: str,
-    seeds: Sequence[int],
-    *,
-    temperature: float,
-    top_p: float,
-    max_tokens: int,
-) -> list[Answer]:
-    """Answers to one prompt, one for each seed, in requests of 8 rows."""
-    one = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
-    found: list[Answer] = []
-    for start in range(0, len(seeds), facts.ROWS):
-        rows = [{**one, "seed": int(seed)} for seed in seeds[start : start + facts.ROWS]]
-        found += answers.ask(server, model, [prompt] * len(rows), rows)
-    return found
-
-
-def _first_tokens(found: Sequence[Answer], how: str) -> list[int]:
-    for answer in found:
-        if not answer.drawn:
-            raise Failure(
-                f"An answer drawn with {how} has no token, and its finish_reason is "
-                f"{answer.reason[:20]!r}.",
-                help="An answer without tokens is one whose first token was the end of text. Then "
-                'its finish_reason is "stop".',
-                safe="An answer has no token.",
-            )
-    return [answer.drawn[0] for answer in found]
-
-
 def require_frequencies(
     server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
 ) -> None:
     """Draw first tokens from a small nucleus; fail unless each comes as often as it should."""
     prompt, temperature, top_p = choose_sample(me, prompts)
     how = f"temperature {temperature:g} and top_p {top_p:g}"
-    found = draw(server, model, prompt, seeds, temperature=temperature, top_p=top_p, max_tokens=1)
-    tokens = _first_tokens(found, how)
+    wanted = {"temperature": temperature, "top_p": top_p, "max_tokens": 1}
+    found = draw(server, model, prompt, seeds, wanted)
     for answer in found:
-        require_drawable(me, prompt, answer, temperature, top_p, f"an answer drawn with {how}")
+        require_drawable(me, prompt, answer, wanted, f"an answer drawn with {how}")
+    tokens = [answer.drawn[0] for answer in found]
     chances = nucleus_chances(next_scores(me, prompt), temperature, top_p)
     what = f"{len(tokens)} first tokens were drawn with {how}, each with a seed of its own."
     if missing := np.count_nonzero(chances) - len({*tokens} & {*np.flatnonzero(chances)}):
@@ -207,6 +201,21 @@ def require_frequencies(
         )
 
 
+def _choose_pair(me: str, prompts: Sequence[str]) -> tuple[str, int]:
+    """A prompt and its likeliest first token, after which the second token is spread as well."""
+    best, found = -1.0, (prompts[0], 0)
+    for prompt in prompts:
+        chances = nucleus_chances(next_scores(me, prompt), 1, 1)
+        chances[small_llama.EOS] = 0
+        first = int(chances.argmax())
+        second = nucleus_chances(next_scores(me, prompt, first), 1, 1)
+        # p(1 - p) is largest for a first token that comes half of the time
+        spread = float(chances[first] * (1 - chances[first]) * (1 - second.max()))
+        if spread > best:
+            best, found = spread, (prompt, first)
+    return found
+
+
 def require_second_tokens(
     server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
 ) -> None:
@@ -216,29 +225,17 @@ def require_second_tokens(
     says. A generator that begins again in each step draws both with the same random number, so it
     gives only some of the second tokens.
     """
-
-    def choices() -> Iterator[tuple[float, str, int, Array]]:
-        """For each prompt: how useful it is here, itself, its likeliest first token, and the
-        probabilities of the second token."""
-        for prompt in prompts:
-            chances = nucleus_chances(next_scores(me, prompt), 1, 1)
-            first = int(np.delete(chances, small_llama.EOS).argmax())
-            first += first >= small_llama.EOS
-            ids = facts.tokenizer().encode(prompt).ids
-            second = nucleus_chances(network.logits(me, [*ids, first])[-1], 1, 1)
-            # Both should be spread: p(1 - p) for the first, and no second that always comes.
-            yield chances[first] * (1 - chances[first]) * (1 - second.max()), prompt, first, second
-
-    _, prompt, first, second = max(choices(), key=lambda one: one[0])
-    found = draw(server, model, prompt, seeds, temperature=1, top_p=1, max_tokens=2)
-    tokens = _first_tokens(found, "temperature 1")
-    after = [[*one.drawn, small_llama.EOS][1] for one in found if one.drawn[0] == first]
+    prompt, first = _choose_pair(me, prompts)
+    found = draw(server, model, prompt, seeds, {"temperature": 1, "top_p": 1, "max_tokens": 2})
+    tokens = [one.drawn[0] for one in found]
     if not frequencies_agree(tokens, nucleus_chances(next_scores(me, prompt), 1, 1)):
         raise Failure(
             f"{len(found)} first tokens were drawn with temperature 1 and top_p 1. They do not "
             "come as often as they should.",
             help="Without top_p the nucleus is all tokens, each with its own probability.",
         )
+    after = [[*one.drawn, small_llama.EOS][1] for one in found if one.drawn[0] == first]
+    second = nucleus_chances(next_scores(me, prompt, first), 1, 1)
     if after and not frequencies_agree(after, second):
         raise Failure(
             f"{len(found)} answers of two tokens were drawn, each with a seed of its own. After "
@@ -252,7 +249,7 @@ def require_second_tokens(
 
 
 def all_equal_by_chance(
-    me: str, prompt: str, found: Sequence[Answer], temperature: float, most: int
+    me: str, prompt: str, drawn: Sequence[Sequence[int]], temperature: float
 ) -> float:
     """How improbable n equal answers are: P(a)^(n-1); 1 if the answers are not all equal.
 
@@ -260,11 +257,11 @@ def all_equal_by_chance(
     sum of these over all a with P(a)^(n-1) <= x is at most x. So a right model gives x or less with
     a probability of at most x.
     """
-    if len({tuple(answer.drawn) for answer in found}) > 1:
+    first = list(drawn[0])
+    if any(list(other) != first for other in drawn):
         return 1.0
-    logs = network.log_chances(answers.scores_along(me, prompt, found[0]), temperature)
-    drawn = found[0].drawn[:most]
-    return float(np.exp((len(found) - 1) * logs[np.arange(len(drawn)), drawn].sum()))
+    logs = network.log_chances(answers.scores_along(me, prompt, first), temperature)
+    return float(np.exp((len(drawn) - 1) * logs[np.arange(len(first)), first].sum()))
 
 
 def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
@@ -274,26 +271,22 @@ def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], se
     most (simulated with a deviation of 3e-6; 1e-6 was measured). So the probability that one of 16
     compared tokens differs is 4e-3, and that this happens with three seeds, 6e-8.
     """
-    for attempt in range(3):
-        try:
-            _require_seeds(server, me, model, prompts, seed + 1000 * attempt)
-            return
-        except Failure:
-            if attempt == 2:
-                raise
+    answers.retry(
+        3, lambda attempt: _require_seeds(server, me, model, prompts, seed + 1000 * attempt)
+    )
 
 
 def _require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
+    temperature = float(_HOT["temperature"])
     prompt, *others = sorted(  # the least certain first
-        prompts, key=lambda one: nucleus_chances(next_scores(me, one), _HOT, 1).max()
+        prompts, key=lambda one: nucleus_chances(next_scores(me, one), temperature, 1).max()
     )[:3]
-    one = {"temperature": _HOT, "top_p": 1, "max_tokens": _TOKENS}
     seeds = [seed + 1, seed + 2, 0, 0, None, None, seed + 3, seed]
-    rows = [one if seed is None else {**one, "seed": seed} for seed in seeds]
+    rows = [_HOT if one is None else {**_HOT, "seed": one} for one in seeds]
     found = answers.ask(server, model, [*others, *[prompt] * 6], rows)
     (alone,) = answers.ask(server, model, [prompt], rows[-1:])
-    how = f"at temperature {_HOT:g}"
-    require_drawable(me, prompt, alone, _HOT, 1, f"an answer with a seed, {how},")
+    how = f"at temperature {temperature:g}"
+    require_drawable(me, prompt, alone, _HOT, f"an answer with a seed, {how},")
     if found[-1].tokens != alone.tokens:
         raise Failure(
             "The same prompt with the same seed gets other tokens among other prompts than alone.",
@@ -310,33 +303,32 @@ def _require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], s
         (
             found[4:6],
             "without a seed",
-            "Without a seed each row begins anew: np.random.default_rng() takes one from the "
-            "system.",
+            "Without one, np.random.default_rng() begins anew each time.",
         ),
         (found[6:8], "with two seeds", "Is the seed read?"),
     ):
-        if all_equal_by_chance(me, prompt, both, _HOT, _TOKENS) < FALSE_ALARM:
+        drawn = [one.drawn for one in both]
+        if all_equal_by_chance(me, prompt, drawn, temperature) < FALSE_ALARM:
             raise Failure(f"Two answers to one prompt {what}, {how}, are all the same.", help=help)
 
 
 def require_cold(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless a very low temperature gives the likeliest tokens, and no NaN."""
-    temperature = 0.01
-    advice = (
-        f"Scores divided by {temperature:g} are so large that exp gives infinity, and infinity "
-        "divided by infinity is NaN. Subtract the largest score before exp: the probabilities "
-        "stay the same."
-    )
+    wanted = {"temperature": 0.01, "max_tokens": 8}
     try:
-        wanted = {"temperature": temperature, "max_tokens": 8}
-        for prompt, answer in zip(
-            prompts, answers.ask(server, model, prompts, wanted), strict=True
-        ):
-            require_drawable(me, prompt, answer, temperature, 1, "an answer")
+        found = answers.ask(server, model, prompts, wanted)
+        for prompt, answer in zip(prompts, found, strict=True):
+            require_drawable(me, prompt, answer, wanted, "an answer")
     except Failure as failure:
-        late = answers.LATE in failure.rationale  # a missing answer says nothing about numbers
+        help = (
+            "Scores divided by 0.01 are so large that exp gives infinity, and infinity divided by "
+            "infinity is NaN. Subtract the largest score before exp: the probabilities stay the "
+            "same."
+        )
+        if answers.LATE in failure.rationale:  # a missing answer says nothing about numbers
+            help = failure.help
         raise Failure(
-            f"At temperature {temperature:g}: {failure.rationale}",
-            help=failure.help if late else advice,
+            f"At temperature 0.01: {failure.rationale}",
+            help=help,
             safe="At another temperature your model does not answer as it should.",
         ) from None

@@ -58,13 +58,12 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
     drawing.require_second_tokens(server, me, model, prompts, draw_seeds(server, drawing.PAIRS))
     temperatures, shares = server.rng.uniform(0.6, 1.6, 6), server.rng.uniform(0.3, 1, 6)
     wanted = [
-        {"temperature": float(temperature), "top_p": float(top_p), "max_tokens": 24}
-        for temperature, top_p in zip(temperatures, shares, strict=True)
+        {"temperature": float(temperature), "top_p": float(share), "max_tokens": 24}
+        for temperature, share in zip(temperatures, shares, strict=True)
     ]
     found = answers.ask(server, model, prompts, wanted)
     for prompt, answer, one in zip(prompts, found, wanted, strict=True):
-        which = "a row of a request with 6 prompts"
-        drawing.require_drawable(me, prompt, answer, one["temperature"], one["top_p"], which)
+        drawing.require_drawable(me, prompt, answer, one, "a row of a request with 6 prompts")
 
 
 @hidden(
@@ -95,8 +94,8 @@ def secret_refusals(server: Probe, model: str) -> None:
         loop.bad_parameters("parameters that end too early", '{"top_p": 0.5', "json"),
         loop.bad_parameters("parameters that are a number", "17", "object", "json", "dict"),
         loop.bad_parameters("a parameter of another server", '{"top_q": 3}', "top_q"),
-        ("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
-        ("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
+        loop.Bad("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
+        loop.Bad("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
     )
     loop.require_refusals(server, model, bad)
 
@@ -111,7 +110,7 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
     prompts = facts.drawn_prompts(server.rng, 12)
     streaming.require_stream(server, me, model, prompts[:6])
     streaming.require_pace(server, me, model, prompts)
-    streaming.require_refusal(server, model, ("an empty prompt", "", "{}", ()))
+    streaming.require_refusal(server, model, loop.Bad("an empty prompt", "", "{}", ()))
 
 
 @hidden(
@@ -158,14 +157,7 @@ def secret_draws(
     """The model draws at another temperature, too, as the network says."""
     prompt = facts.own_prompts(me)[0]
     temperature = float(server.rng.uniform(0.4, 1.6))
-    found = drawing.draw(
-        server,
-        model,
-        prompt,
-        draw_seeds(server, facts.ROWS),
-        temperature=temperature,
-        top_p=1.0,
-        max_tokens=knobs_of.MOST,
-    )
+    wanted = {"temperature": temperature, "max_tokens": knobs_of.MOST}
+    found = drawing.draw(server, model, prompt, draw_seeds(server, facts.ROWS), wanted)
     draws = knobs_of.Draws(prompt, [temperature], [[one.tokens for one in found]])
     knobs_of.require_drawn(me, draws, server.rng)

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
 
 from grader.vocabulary import values
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array
 from workbook.zoo import small_llama
 
-from . import drawing, facts, network
-from .answers import Answer
+from . import answers, drawing, facts, network
 
 #: The fewest temperatures, the fewest answers for each of them, and the most tokens of an answer.
 LEAST, ANSWERS, MOST = 4, 8, 40
@@ -37,7 +35,7 @@ class Draws:
     answers: list[list[list[int]]]
 
 
-def read(me: Any, temperatures: Any, answers: Any) -> Draws:
+def read(me: Any, temperatures: Any, drawn: Any) -> Draws:
     """The temperatures and answers that a student handed over; fails where their form is wrong.
 
     Raises:
@@ -56,19 +54,18 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
             help=f"Above 0, the smallest at most {COLD}; the largest from {HOT} to 2.",
         )
     form = "For each temperature a list of answers, each of them a list of tokens."
-    lists = _as_list(answers, form)
+    lists = [_as_list(some, form) for some in _as_list(drawn, form)]
     if len(lists) != tried.size:
         raise Failure("`drawn` has not one list per temperature.", help=form)
-    found = [[_tokens(answer, form) for answer in _as_list(some, form)] for some in lists]
+    found = [[_tokens(answer, form) for answer in some] for some in lists]
     for some in found:
-        if not ANSWERS <= len(some) <= 8 * ANSWERS:
+        if not ANSWERS <= len(some) <= 8 * ANSWERS or not any(some):
+            with_tokens = sum(map(bool, some))
             raise Failure(
-                f"For one temperature `drawn` has {len(some)} answers; {ANSWERS} to "
-                f"{8 * ANSWERS} are wanted for each.",
+                f"For one temperature `drawn` has {len(some)} answers, {with_tokens} of them with "
+                f"tokens; {ANSWERS} to {8 * ANSWERS} are wanted for each.",
                 help=form,
             )
-        if not any(some):
-            raise Failure("For one temperature all lists in `drawn` are empty.", help=form)
     return Draws(prompt, [float(one) for one in tried], found)
 
 
@@ -90,77 +87,36 @@ def _tokens(value: Any, form: str) -> list[int]:
             f"An answer in `drawn` holds {facts.FILLED}, which is no token: it pads shorter rows.",
             help="Keep what is 0 or more of each row: row[row >= 0].",
         )
-    if small_llama.EOS in tokens:
-        raise Failure(
-            "An answer in `drawn` holds the end of text, which is no part of an answer.",
-            help="Take the tokens as token_ids has them, without the padding.",
-        )
-    if any(not 0 <= token < small_llama.VOCABULARY for token in tokens):
-        raise Failure("`drawn` holds numbers that are no tokens: they go from 0 to 1023.")
+    answers.require_tokens("An answer in `drawn`", tokens)
     if len(tokens) > MOST:
         raise Failure(f"`drawn` holds an answer of {len(tokens)} tokens; max_tokens is {MOST}.")
     return tokens
 
 
-def _log_chances(me: str, prompt: str, tokens: Sequence[int], temperature: float) -> Array:
-    """The logarithms of all probabilities before each token of an answer, and after its last."""
-    ids = facts.tokenizer().encode(prompt).ids
-    logits = network.logits(me, [*ids, *tokens])[len(ids) - 1 :]
-    return network.log_chances(logits, temperature)
-
-
-def figures(me: str, draws: Draws) -> tuple[Array, Array]:
-    """Surprise and variety per temperature, computed from the tokens and the network."""
-    surprise, variety = [], []
-    for some in draws.answers:
-        logs = []
-        for tokens in some:
-            rows = _log_chances(me, draws.prompt, tokens, 1.0)
-            logs += rows[np.arange(len(tokens)), tokens].tolist()
-        together = [token for tokens in some for token in tokens]
-        surprise.append(-float(np.mean(logs)))
-        variety.append(len({*together}) / len(together))
-    return np.array(surprise), np.array(variety)
-
-
 def require_figures(me: str, draws: Draws, surprise: Any, variety: Any) -> None:
     """Fail unless the figures that a student handed over are those of the answers."""
-    right = figures(me, draws)
-    for name, value, truth, what in (
-        ("surprise", surprise, right[0], "the mean of -logprob over all tokens"),
-        ("variety", variety, right[1], "the share of different tokens among all tokens"),
+    surprises, varieties = [], []
+    for some in draws.answers:
+        logs, together = [], [token for tokens in some for token in tokens]
+        for tokens in some:
+            rows = network.log_chances(answers.scores_along(me, draws.prompt, tokens))
+            logs += rows[np.arange(len(tokens)), tokens].tolist()
+        surprises.append(-float(np.mean(logs)))
+        varieties.append(len({*together}) / len(together))
+    for name, value, right, what in (
+        ("surprise", surprise, surprises, "the mean of -logprob over all tokens"),
+        ("variety", variety, varieties, "the share of different tokens among all tokens"),
     ):
-        given = values.array(name, value, truth.shape, because="one number per temperature")
-        off = float(np.abs(given - truth).max())
+        given = values.array(name, value, (len(right),), because="one number per temperature")
+        off = float(np.abs(given - right).max())
         if off > 0.005:
             raise Failure(
                 f"`{name}` differs by up to {off:.2g} from what `drawn` gives.",
-                help=f"It is {what} of a temperature's answers together. The padding of shorter "
-                "rows does not count. Are the answers to prompts[0], and the three lists in the "
-                "order in which `measure` returns them: answers, surprise, variety? And has `me` "
-                "changed since?",
+                help=f"It is {what} of a temperature's answers together, without the padding of "
+                "shorter rows. Are the answers to prompts[0], and the three lists in the order in "
+                "which `measure` returns them: answers, surprise, variety? And has `me` changed "
+                "since?",
             )
-
-
-def places(me: str, draws: Draws, random: np.random.Generator) -> list[Array]:
-    """Where each drawn token lies among all, from 0 (the likeliest) to 1; for each temperature.
-
-    All tokens, the likeliest first, share the line from 0 to 1 by their probabilities. A place is
-    drawn within a token's share. So the places of a right model are uniform and independent,
-    whatever the prompt, the step and the temperature (the probability integral transform).
-    """
-    found = []
-    for temperature, some in zip(draws.temperatures, draws.answers, strict=True):
-        of_some = []
-        for tokens in some:
-            drawn = [*tokens, small_llama.EOS][:MOST]  # a shorter answer has drawn the end of text
-            logs = _log_chances(me, draws.prompt, tokens, temperature)
-            chances = np.exp(logs[: len(drawn)])
-            own = chances[np.arange(len(drawn)), drawn][:, None]
-            likelier = np.where(chances > own, chances, 0).sum(axis=1)
-            of_some.append(likelier + random.random(len(drawn)) * own[:, 0])
-        found.append(np.concatenate(of_some))
-    return found
 
 
 def require_drawn(me: str, draws: Draws, random: np.random.Generator) -> None:
@@ -169,32 +125,54 @@ def require_drawn(me: str, draws: Draws, random: np.random.Generator) -> None:
     The tests share twice `drawing.FALSE_ALARM`: a right model fails with at most this probability.
     """
     allowed = drawing.FALSE_ALARM / (len(draws.temperatures) + 1)
+    found = []
     for temperature, some in zip(draws.temperatures, draws.answers, strict=True):
-        answers = [
-            Answer("", tokens, [], "stop" if len(tokens) < MOST else "length") for tokens in some
-        ]
-        if drawing.all_equal_by_chance(me, draws.prompt, answers, temperature, MOST) < allowed:
+        # an answer with fewer tokens has drawn the end of text
+        drawn = [[*tokens, small_llama.EOS][:MOST] for tokens in some]
+        if drawing.all_equal_by_chance(me, draws.prompt, drawn, temperature) < allowed:
             raise Failure(
                 f"All {len(some)} answers for temperature {temperature:g} are the same.",
                 help="Draw each of them with a seed of its own: in a request, each row has its "
                 "own parameters.",
             )
-    found = places(me, draws, random)
-    for temperature, some_places in zip(draws.temperatures, found, strict=True):
-        _require_uniform(some_places, f"temperature {temperature:g}", allowed)
+        found.append(_places(me, draws.prompt, drawn, temperature, random))
+        _require_uniform(found[-1], f"temperature {temperature:g}", allowed)
     _require_uniform(np.concatenate(found), "all temperatures together", allowed)
+
+
+def _places(
+    me: str,
+    prompt: str,
+    drawn: Sequence[Sequence[int]],
+    temperature: float,
+    random: np.random.Generator,
+) -> Array:
+    """Where each drawn token lies among all, from 0 (the likeliest) to 1.
+
+    All tokens, the likeliest first, share the line from 0 to 1 by their probabilities. A place is
+    drawn within a token's share. So the places of a right model are uniform and independent,
+    whatever the prompt, the step and the temperature (the probability integral transform).
+    """
+    found = []
+    for tokens in drawn:
+        scores = answers.scores_along(me, prompt, tokens)[:-1]
+        chances = np.exp(network.log_chances(scores, temperature))
+        own = chances[np.arange(len(tokens)), tokens]
+        likelier = np.where(chances > own[:, None], chances, 0).sum(axis=1)
+        found.append(likelier + random.random(len(tokens)) * own)
+    return np.concatenate(found)
 
 
 def _require_uniform(found: Array, what: str, allowed: float) -> None:
     """Fail unless as many places lie below each mark as of uniform numbers; the test is exact."""
-    for mark in _MARKS:
-        below = int((found < mark).sum())
-        if stats.binomtest(below, len(found), mark).pvalue < allowed / len(_MARKS):
-            raise Failure(
-                f"The answers for {what} do not look as if they were drawn so. The likeliest "
-                f"tokens that together have the probability {mark:.4g} should be about "
-                f"{len(found) * mark:.1f} of {len(found)} tokens; they are {below}.",
-                help=f"Did you set only the temperature? top_p stays 1, max_tokens is {MOST}, and "
-                "the prompt is prompts[0]. If you did, look at `choose` again: a6.sampling tests "
-                "the first two tokens of an answer only.",
-            )
+    below = [int((found < mark).sum()) for mark in _MARKS]
+    probability, place = drawing.least_likely(below, len(found), _MARKS)
+    if probability < allowed:
+        raise Failure(
+            f"The answers for {what} do not look as if they were drawn so. The likeliest tokens "
+            f"that together have the probability {_MARKS[place]:.4g} should be about "
+            f"{len(found) * _MARKS[place]:.1f} of {len(found)} tokens; they are {below[place]}.",
+            help=f"Did you set only the temperature? top_p stays 1, max_tokens is {MOST}, and the "
+            "prompt is prompts[0]. If you did, look at `choose` again: a6.sampling tests the first "
+            "two tokens of an answer only.",
+        )

@@ -126,7 +126,7 @@ MUTANTS = (
          "            for answer in group if isinstance(group, list) else []:\n"
          "                self.write([answer])\n")),
     wrong("greedy: the end of text is a token",
-        {"a6.greedy": "hold the end of text", **CHAT_WAITS},
+        {"a6.greedy": "holds the end of text", **CHAT_WAITS},
         (WRITING, '"stop"\n        else:\n            self.tokens.append(token)\n'
                   "            self.logprobs.append(logprob)\n",
          '"stop"\n        self.tokens.append(token)\n        self.logprobs.append(logprob)\n'
@@ -148,7 +148,7 @@ MUTANTS = (
         (CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
         stops="onnx runtime error"),
     wrong("greedy: a token too few",
-        {"a6.greedy": "max_tokens allows 12: it ended one token too early", **CHAT_WAITS},
+        {"a6.greedy": "'length' after 11 tokens; max_tokens allows 12", **CHAT_WAITS},
         (WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) >= self.most - 1:")),
     wrong("greedy: mask and cache of the first rows",
         {"a6.greedy": "with the same numbers: those of the rows that go on", **CHAT_WAITS},

@@ -20,20 +20,18 @@ from .answers import Answer
 MOST, LEAST = 40, 24
 _WHERE = (
     "The text ends before the first place at which a stop text stands, wherever its tokens begin "
-    "and end. Look for each of them in the whole text so far."
+    "and end: look for it in the whole text so far."
 )
 _REST = (
     "When the answer ends without a stop text, nothing is kept back any more: `add` must return "
     "what was kept back before."
 )
 _ORDER = (
-    "Of all stop texts in the text, the one that begins first counts, whatever their order in "
-    "`stop` is."
+    "Of all stop texts in the text, the one that begins first counts, wherever it is in `stop`."
 )
 _BEGUN = (
     "A stream must not send text that may be the beginning of a stop text. `settled` keeps back "
-    "the end of the text as long as it may begin a stop text: of all stop texts, take the longest "
-    "such beginning. If no stop text follows, it is shown later."
+    "such an end of the text: of all stop texts, take the longest such beginning."
 )
 
 
@@ -73,15 +71,18 @@ def _draw_overlapping(random: np.random.Generator, text: str) -> list[str]:
 def whole_stops(random: np.random.Generator, texts: Sequence[str]) -> list[Stop]:
     """A stop of each kind for whole answers; the texts take turns."""
     text = [texts[number % len(texts)] for number in range(6)]
-    parts = [draw_part(random, one) for one in (*text, *text[2:])]
+    two = [draw_part(random, text[2]), draw_part(random, text[2])]
     return [
-        Stop("a stop text", parts[0]),
-        Stop("a list with one stop text", [parts[1]]),
-        Stop("two stop texts", [parts[2], parts[6]]),
+        Stop("a stop text", draw_part(random, text[0])),
+        Stop("a list with one stop text", [draw_part(random, text[1])]),
+        Stop("two stop texts", two),
         Stop(
             "two stop texts that end at the same place", _draw_overlapping(random, text[3]), _ORDER
         ),
-        Stop("a stop text that the last token of max_tokens completes", [parts[4]]),
+        Stop(
+            "a stop text that the last token of max_tokens completes",
+            [draw_part(random, text[4])],
+        ),
         Stop("a stop text that only begins at the end of the answer", [text[5][-3:] + "§"], _REST),
     ]
 
@@ -134,13 +135,11 @@ def require_stopped(answer: Answer, whole: Answer, stop: Stop) -> None:
     """
     right = cut(whole, stop.texts)
     if answer.text != right.text:
-        fault = (
-            "goes on too far"
-            if answer.text.startswith(right.text)
-            else "lacks its end"
-            if right.text.startswith(answer.text)
-            else "is not right"
-        )
+        fault = "is not right"
+        if answer.text.startswith(right.text):
+            fault = "goes on too far"
+        elif right.text.startswith(answer.text):
+            fault = "lacks its end"
         raise Failure(
             f"With {stop.what}, text_output {fault}: it has {len(answer.text)} characters, and "
             f"{len(right.text)} are right. It ends in {answer.text[-20:]!r}; right is an end in "

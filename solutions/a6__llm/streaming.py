@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,9 @@ from . import answers, drawing, facts, loop, stopping
 from .answers import OUTPUTS, Answer
 
 #: The fewest tokens of a stream whose pace is looked at, and the most; the most streams that are
-#: tried, and their temperature. At temperature 2 two of three answers are long enough: the
+#: tried, and their parameters. At temperature 2 two of three answers are long enough: the
 #: probability that a right model has none in 48 tries is below 1e-22.
-_LONG, _MOST, _TRIES, _HOT = 100, 120, 48, 2.0
+_LONG, _MOST, _TRIES, _HOT = 100, 120, 48, {"temperature": 2, "top_p": 0.95}
 #: How many clients ask at once, and the most tokens of their answers. When the last client gets its
 #: first piece, the others may have this share of their pieces. If clients wait for each other, the
 #: others have nearly all of them; if their steps take turns, hardly any.
@@ -70,42 +70,39 @@ def ask_alone(server: Probe, model: str, prompt: str, **wanted: Any) -> Answer:
 def _join(model: str, stream: Stream, most: int) -> Answer:
     """The answer that the responses of a stream make together; fails unless they make one."""
     _require_ended(model, stream, most)
+    count, shown, tokens, logprobs = len(stream.parts), list[bytes](), [], []
     for number, part in enumerate(stream.parts, start=1):
-        count, logprobs = part["token_ids"].size, part["logprobs"].size
-        if part["text_output"].size != 1 or part["finish_reason"].size != 1 or count != logprobs:
+        text, ids, logs, reason = (part[name].ravel() for name in OUTPUTS)
+        if text.size != 1 or reason.size != 1 or ids.size != logs.size:
             raise Failure(
-                f"Response {number} of {model} holds {count} token_ids and {logprobs} logprobs, "
-                f"{part['text_output'].size} text and {part['finish_reason'].size} finish_reason.",
+                f"Response {number} of {model} holds {ids.size} token_ids and {logs.size} "
+                f"logprobs, {text.size} text and {reason.size} finish_reason.",
                 help="A response holds one text, one finish_reason, and one logprob for each of "
                 "its tokens: `piece` cuts both lists at the same place.",
             )
-    texts, rows, logs, reasons = (
-        [part[name].ravel() for part in stream.parts]
-        for name in ("text_output", "token_ids", "logprobs", "finish_reason")
-    )
-    ended = [place for place, (reason,) in enumerate(reasons, start=1) if reason not in (b"", "")]
-    if not ended:
+        if reason[0] not in (b"", "") and number < count:
+            raise Failure(
+                f"Response {number} of {count} of {model} has a finish_reason already.",
+                help='finish_reason is "" until the last response of an answer.',
+            )
+        if not 1 <= ids.size <= 4 and number < count:
+            raise Failure(
+                f"Response {number} of {model} holds {ids.size} tokens; each one but the last "
+                "holds the token that is new in its step.",
+                help="Send each token as soon as it is there. `piece` cuts the tokens: `before` is "
+                "how many tokens the answer had before this step, so count them before `add`.",
+            )
+        shown.append(text[0] if isinstance(text[0], bytes) else str(text[0]).encode())
+        tokens.append(ids)
+        logprobs.append(logs)
+    if reason[0] in (b"", ""):
         raise Failure(
-            f"The last of {len(reasons)} responses of {model} has no finish_reason.",
+            f"The last of {count} responses of {model} has no finish_reason.",
             help="Each step sends a response, also where there is no text to show: otherwise its "
             "token or the finish_reason is missing. The loop goes on until answer.reason is set.",
         )
-    if ended[0] < len(reasons):
-        raise Failure(
-            f"Response {ended[0]} of {len(reasons)} of {model} has a finish_reason already.",
-            help='finish_reason is "" until the last response of an answer.',
-        )
-    odd = [n for n, row in enumerate(rows, start=1) if not 1 <= len(row) <= 4 and n < len(rows)]
-    if odd:
-        raise Failure(
-            f"Response {odd[0]} of {model} holds {len(rows[odd[0] - 1])} tokens; each one but the "
-            "last holds the token that is new in its step.",
-            help="Send each token as soon as it is there. `piece` cuts the tokens: `before` is how "
-            "many tokens the answer had before this step, so count them before `add`.",
-        )
-    shown = [one if isinstance(one, bytes) else str(one).encode() for (one,) in texts]
     answer = answers.make_answer(
-        model, b"".join(shown), np.concatenate(rows), np.concatenate(logs), reasons[-1][0]
+        model, b"".join(shown), np.concatenate(tokens), np.concatenate(logprobs), reason[0]
     )
     pieces = [one.decode("utf-8", "replace") for one in shown if one]
     if len(pieces) > 1 and pieces[-1] == facts.tokenizer().decode(answer.tokens):
@@ -144,19 +141,17 @@ def _require_ended(model: str, stream: Stream, most: int) -> None:
 @contextlib.contextmanager
 def compared_writing(server: Probe) -> Iterator[None]:
     """Add to a failure's help, or to the notes, that the two copies of writing.py differ."""
-    repository = server.server.repository
-    copies, sentence = [], ""
+    folder, sentence = server.server.repository, ""
+    files = [folder / model / "1" / "writing.py" for model in (facts.CHAT, facts.STREAM)]
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        for model in (facts.CHAT, facts.STREAM):
-            file = repository / model / "1" / "writing.py"
-            copies.append(facts.without_note(file.read_text("utf-8")))
-    if len(copies) == 2 and copies[0] != copies[1]:
-        sentence = (
-            f"Note: {facts.CHAT} and {facts.STREAM} are deployed with different files writing.py, "
-            f"so one of them is not deployed anew yet. Edit models/{facts.CHAT}/1/writing.py only. "
-            f"Then run the cell that deploys {facts.STREAM}, which copies it, and a cell that "
-            f"deploys {facts.CHAT}, too."
-        )
+        one, other = (facts.without_note(file.read_text("utf-8")) for file in files)
+        if one != other:
+            sentence = (
+                f"Note: {facts.CHAT} and {facts.STREAM} are deployed with different files "
+                "writing.py, so one of them is not deployed anew yet. Edit "
+                f"models/{facts.CHAT}/1/writing.py only. Then run the cell that deploys "
+                f"{facts.STREAM}, which copies it, and a cell that deploys {facts.CHAT}, too."
+            )
     try:
         yield
     except Failure as failure:
@@ -166,17 +161,10 @@ def compared_writing(server: Probe) -> Iterator[None]:
         note(sentence)
 
 
-def require_stream(
-    server: Probe, me: str, model: str, prompts: Sequence[str], stops: int = 4
-) -> None:
+def require_stream(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless answers at temperature 0 come as they should, and no part of a stop text is sent.
 
-    Args:
-        server: the check's probe.
-        me: the student's id.
-        model: the name of the model.
-        prompts: each is sent once. Those with a long enough answer are sent with stop texts, too.
-        stops: how many answers are asked for with stop texts; the kinds of stop texts take turns.
+    Each prompt is sent once. Those with a long enough answer are then sent with stop texts.
     """
     wanted: dict[str, Any] = {"temperature": 0, "max_tokens": stopping.MOST}
     whole = []
@@ -185,9 +173,8 @@ def require_stream(
         which = "the answer that the responses make together"
         answers.require_greedy(me, prompt, answer, stopping.MOST, which)
         whole += [(prompt, answer)] * (len(answer.text) >= stopping.LEAST)
-    for number, (prompt, answer) in enumerate(itertools.islice(itertools.cycle(whole), stops)):
-        kinds = stopping.stream_stops(server.rng, answer)
-        stop = kinds[number % len(kinds)]
+    for number, (prompt, answer) in enumerate(itertools.islice(itertools.cycle(whole), 4)):
+        stop = stopping.stream_stops(server.rng, answer)[number]
         stopped = ask_alone(server, model, prompt, **wanted, stop=stop.stop)
         stopping.require_stopped(stopped, answer, stop)
 
@@ -195,17 +182,17 @@ def require_stream(
 def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless a long answer comes piece by piece, of tokens that may be drawn."""
     for seed, prompt in enumerate(itertools.islice(itertools.cycle(prompts), _TRIES)):
-        wanted = {"temperature": _HOT, "top_p": 0.95, "seed": seed, "max_tokens": _MOST}
+        wanted = {**_HOT, "seed": seed, "max_tokens": _MOST}
         ((answer, stream),) = ask(server, model, [(prompt, wanted)])
-        drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
+        drawing.require_drawable(me, prompt, answer, wanted, "an answer of the stream")
         if len(answer.tokens) < _LONG:
             continue
-        if stream.times[0] > stream.times[-1] / 2:  # this asks up to four times more
+        if stream.times[0] > stream.times[-1] / 2:  # `require.streams` asks again if it is late
             inputs = facts.single(prompt, **wanted)
             require.streams(server, model, inputs, "token_ids", at_least=_LONG // 4)
         return
     raise Failure(
-        f"{_TRIES} answers of {model} at temperature {_HOT:g} all have fewer than {_LONG} tokens.",
+        f"{_TRIES} answers of {model} at temperature 2 all have fewer than {_LONG} tokens.",
         help=f"max_tokens was {_MOST}. Only the end of text, a stop text or a full context ends an "
         "answer sooner.",
     )
@@ -213,7 +200,7 @@ def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
 
 def require_refusal(server: Probe, model: str, bad: loop.Bad) -> None:
     """Fail unless a bad request is refused, its stream ends, and the next one is answered."""
-    what = bad[0]
+    what = bad.what
     inputs = {name: rows[0] for name, rows in loop.bad_request(bad).items()}
     good = facts.single("A list", max_tokens=3)
     refused, answered = server.streams(model, [inputs, good], outputs=OUTPUTS, timeout=_TIMEOUT)
@@ -229,7 +216,7 @@ def require_refusal(server: Probe, model: str, bad: loop.Bad) -> None:
         raise Failure(
             f"The stream of {what} does not end: {model} sends an error, and then nothing says "
             "that it was the last response.",
-            help=f"{_FINAL} `finally:` in `attend` is the place for it.",
+            help=_FINAL,
         )
 
 
@@ -260,11 +247,11 @@ def _ends(server: Probe, model: str, inputs: Mapping[str, Any]) -> bool:
 
 def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless clients at once get their own answers side by side, and one may leave."""
-    one = {"temperature": _HOT, "top_p": 0.95, "max_tokens": _TOKENS}
+    one = {**_HOT, "max_tokens": _TOKENS}
     requests = [(prompt, {**one, "seed": k}) for k, prompt in enumerate(prompts[:_CLIENTS])]
     alone = [ask_alone(server, model, prompt, **wanted) for prompt, wanted in requests]
-    for (prompt, _), answer in zip(requests, alone, strict=True):
-        drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
+    for (prompt, wanted), answer in zip(requests, alone, strict=True):
+        drawing.require_drawable(me, prompt, answer, wanted, "an answer of the stream")
     try:
         beside = ask(server, model, requests)
     except Failure as failure:
@@ -286,52 +273,34 @@ def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) 
             )
     longest = max(range(_CLIENTS), key=lambda k: len(alone[k].tokens))
     prompt, wanted = requests[longest][0], {**requests[longest][1], "max_tokens": _MOST}
-    _again_if_late(
-        lambda: _require_side_by_side(server, model, [(prompt, wanted)] * _CLIENTS),
-        _late_share([stream for _, stream in beside])[0] <= _BESIDE,
-    )
+
+    def require_beside(attempt: int) -> None:
+        again = ask(server, model, [(prompt, wanted)] * _CLIENTS) if attempt else beside
+        _require_side_by_side(model, [stream for _, stream in again])
+
+    answers.retry(5, require_beside)
     loop.require_idle(server)
-    _again_if_late(lambda: _require_early_end(server, model, facts.single(prompt, **wanted)))
-    if not ask_alone(server, model, "A list", temperature=0, max_tokens=3).tokens:
+    inputs = facts.single(prompt, **wanted)
+    answers.retry(4, lambda _: _require_early_end(server, model, inputs))
+    try:
+        ask_alone(server, model, "A list", temperature=0, max_tokens=3)
+    except Failure as failure:
         raise Failure(
-            f"After a client has left, {model} does not answer the next one.",
-            help="Where is_cancelled() is true, end this stream alone: with the final flag, and "
-            "with nothing about it kept in self.",
-        )
+            f"After a client has left: {failure.rationale}",
+            help=f"{failure.help} Where is_cancelled() is true, end this stream alone.",
+            safe="After a client has left, your model does not answer the next one.",
+        ) from None
 
 
-def _again_if_late(require: Callable[[], None], is_right: bool = False) -> None:
-    """Fail only if a requirement fails four times: a busy machine can delay it."""
-    for pause in () if is_right else (0.2, 0.5, 1.0, None):
-        try:
-            require()
-            return
-        except Failure:
-            if pause is None:
-                raise
-            time.sleep(pause)
-
-
-def _late_share(streams: Sequence[Stream]) -> tuple[float, int, int]:
-    """How many pieces the other streams have when the last one gets its first piece.
-
-    Returns:
-        The share of their pieces, the number of these pieces, and the number of all.
-    """
+def _require_side_by_side(model: str, streams: Sequence[Stream]) -> None:
+    """Fail if the other streams have most of their pieces when the last one gets its first."""
     *others, late = sorted(stream.times for stream in streams)
     times = [time for other in others for time in other]
     before = sum(time < late[0] for time in times)
-    return before / len(times), before, len(times)
-
-
-def _require_side_by_side(
-    server: Probe, model: str, requests: Sequence[tuple[str, Mapping[str, Any]]]
-) -> None:
-    share, before, count = _late_share([stream for _, stream in ask(server, model, requests)])
-    if share > _BESIDE:
+    if before > _BESIDE * len(times):
         raise Failure(
-            f"{len(requests)} clients ask {model} at once. When the first piece for the last of "
-            f"them comes, the others have {before} of their {count} pieces.",
+            f"{len(streams)} clients ask {model} at once. When the first piece for the last of "
+            f"them comes, the others have {before} of their {len(times)} pieces.",
             help="execute must not answer one request after the other. While a coroutine awaits "
             "async_exec(), the others go on; while it calls exec(), they wait.",
         )

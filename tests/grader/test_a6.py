@@ -73,8 +73,13 @@ class RightModel:
         self.writing: dict[str, Any] = {}
         exec(code, self.writing)
 
-    def infer(self, model: str, inputs: dict[str, Array], **_: Any) -> dict[str, Array]:
+    def together(
+        self, model: str, requests: list[dict[str, Array]], **_: Any
+    ) -> list[dict[str, Array]]:
         assert model == facts.CHAT
+        return [self.respond(inputs) for inputs in requests]
+
+    def respond(self, inputs: dict[str, Array]) -> dict[str, Array]:
         pairs = zip(inputs["text_input"], inputs["sampling_parameters"], strict=True)
         rows = [self.answer(prompt.decode(), wanted.decode()) for (prompt,), (wanted,) in pairs]
         most = max(len(row.tokens) for row in rows)
@@ -479,7 +484,7 @@ def test_arguments_of_the_engine(tmp_path: Path, change: dict[str, Any], words: 
 class Late:
     """A probe that gets no answer in time."""
 
-    def infer(self, model: str, inputs: dict[str, Array], **_: Any) -> dict[str, Array]:
+    def together(self, model: str, requests: list[dict[str, Array]], **_: Any) -> Any:
         raise Failure(f"{model} did not answer within 20 s.")
 
 
