@@ -121,7 +121,7 @@ def both():
 
 
 def light(runs):
-    return sent_as_planned(runs[0].answers, 30) & sent_as_planned(runs[1].answers, 30)
+    return setup.alone(runs[0]) & sent_as_planned(runs[1].answers, 30)
 
 
 calm = attempt(both, light)

@@ -191,6 +191,20 @@ def undisturbed(rates: list[pd.Series]) -> Premise:
     return Premise(part > 0.7, f"berta, who only sleeps, reached {part:.0%} of her throughput")
 
 
+def at_full_speed(rates: tuple[pd.Series, pd.Series]) -> Premise:
+    """Premise: berta reached over 80 % of the possible rates, which compare 8 and 32 clients.
+
+    Args:
+        rates: requests per second by the number of clients, with 8 and with 16 instances.
+    """
+    parts = [
+        rate[clients] * SERVICES["berta"][1] / 1000 / min(clients, instances)
+        for rate, instances in zip(rates, (8, 16), strict=True)
+        for clients in (8, 32)
+    ]
+    return Premise(min(parts) > 0.8, f"berta, who only sleeps, reached {min(parts):.0%} of a rate")
+
+
 def plot_shares(parts: pd.DataFrame) -> style.Picture:
     """Draw the parts of each service's time, in per cent, with the total beside its name."""
     whole = parts.sum(axis=1)

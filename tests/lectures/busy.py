@@ -1,0 +1,124 @@
+"""How often a task's verdict is right on a busy machine: `python -m tests.lectures.busy`.
+
+Two loops that never end keep two cores busy. Meanwhile each task that depends on time looks twenty
+times at a right answer, at the state in which it begins, and at wrong answers. A right answer must
+never get "not yet", and a wrong one never "done"; both may get "cannot tell".
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from tests.lectures.wrong_answers import ALMOST, ALSO_RIGHT
+from workbook.lessons import tasks, units
+from workbook.server import Triton
+
+#: The tasks whose verdict depends on time; the others look at contents and counts.
+TIMED = (
+    "schedulers.chain",
+    "sequences.apart",
+    "batcher.crowded",
+    "policies.flooded",
+    "metrics.queue",
+    "in_process.bridge",
+    "python.verdict",
+    "openvino.lone",
+    "llm.assistant",
+)
+_BUSY = "while True: pass"
+
+
+def main() -> int:
+    """Print the table; returns 1 if a verdict was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "tasks", nargs="*", default=TIMED, help="ids; by default all that are timed"
+    )
+    parser.add_argument("--times", type=int, default=20, help="how often each answer is looked at")
+    parser.add_argument("--loops", type=int, default=2, help="programs that keep a core busy")
+    given = parser.parse_args()
+    os.environ["WORKBOOK_UNATTENDED"] = "1"
+    rows = []
+    with busy(given.loops):
+        for id in given.tasks:
+            for answer, is_right, code in answers(id):
+                seen = verdicts(id, code, given.times)
+                wrong = seen["not yet" if is_right else "done"]
+                counts = {name: seen[name] for name in ("done", "cannot tell", "not yet")}
+                rows.append({"task": id, "answer": answer, **counts, "wrong": wrong or ""})
+                print(
+                    pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1),
+                    flush=True,
+                )
+    print(pd.DataFrame(rows).to_string(index=False))
+    return int(any(row["wrong"] for row in rows))
+
+
+def answers(id: str) -> Iterator[tuple[str, bool, tasks.Solution]]:
+    """The answers to a task: a name, whether it is right, and the code."""
+    yield "solution", True, tasks.find(id).solution
+    if id in ALSO_RIGHT:
+        yield "another solution", True, ALSO_RIGHT[id]
+    yield "untouched", False, ""
+    for wrong in ALMOST:
+        if wrong.task == id:
+            yield wrong.said, False, wrong.code
+
+
+def verdicts(id: str, answer: tasks.Solution, times: int) -> Counter[str]:
+    """Give an answer to a task on a server of its own, and count its verdicts."""
+    task, seen = tasks.find(id), Counter[str]()
+    with tempfile.TemporaryDirectory() as home:
+        models = Path(home) / "models"
+        models.mkdir()
+        server = task.start(models)
+        try:
+            solve(dataclasses.replace(task, solution=answer), server, models)
+            for _ in range(times):
+                lack = task.look(server, models=models)
+                unsure = isinstance(lack, tasks.CannotTell)
+                verdict = "cannot tell" if unsure else "not yet" if lack else "done"
+                seen[verdict] += 1
+                if lack:
+                    print(f"  {verdict}: {lack}", file=sys.stderr)
+        finally:
+            inside = units.load(units.find("12__in_process"), "setup").Inside
+            if isinstance(server, Triton | inside):
+                server.stop()
+    return seen
+
+
+def solve(task: tasks.Task, server: tasks.Server, models: Path) -> None:
+    """Apply the solution of a task that may differ from the registered one."""
+    known = tasks.find(task.id)
+    tasks._tasks[task.id] = task
+    try:
+        tasks.solve(task.id, server, models)
+    finally:
+        tasks._tasks[task.id] = known
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Within the block, so many programs keep a core busy each."""
+    loops = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
