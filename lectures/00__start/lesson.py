@@ -92,7 +92,7 @@ numbers = [1, 2, 3]
 before = measure.statistics(server, "square")
 rows = {"name": "INPUT", "shape": [len(numbers), 1], "datatype": "FP32", "data": numbers}
 server.request("POST", "/v2/models/square/infer", json={"inputs": [rows]})
-seen = measure.difference(before, measure.statistics(server, "square")).iloc[0]
+seen = measure.counted(server, "square", before, 1).iloc[0]
 seen[["requests", "inferences", "executions"]].to_frame("count")
 
 # %%

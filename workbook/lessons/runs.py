@@ -68,7 +68,8 @@ def record(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
     before = measure.statistics(server, model)
     with measure.recording(server) as seen:
         answers = measure.send(server, model, plan)
-    counts = measure.difference(before, measure.statistics(server, model))
+    served = int((answers["error"] == "").sum())
+    counts = measure.counted(server, model, before, served)
     return Run(answers, measure.executions(seen.spans), counts, seen.spans)
 
 

@@ -59,8 +59,7 @@ def _queue_ms(server: Server, picture: Any) -> float:
     """Return how long one picture waited, as the server counts: other programs change it little."""
     before = measure.statistics(server, "crowded")
     digits_model.answers(server, "crowded", picture[None])
-    change = measure.difference(before, measure.statistics(server, "crowded"))
-    return float(change["queue_ms"].item())
+    return float(measure.counted(server, "crowded", before, 1)["queue_ms"].item())
 
 
 def start(folder: Path) -> Server:

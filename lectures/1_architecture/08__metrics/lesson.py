@@ -232,7 +232,7 @@ def berta(instances):
     return pd.Series({n: setup.load(lab, "berta", n, 10 * n) for n in clients})
 
 
-eight, sixteen = attempt(lambda: (berta(8), berta(16)), setup.at_full_speed)
+eight, sixteen = setup.full_speed(berta)
 grew = sixteen[8] < 1.3 * eight[8] and sixteen[32] > 1.4 * eight[32]
 claim(
     grew,
