@@ -3,6 +3,10 @@
 Two loops that never end keep two cores busy. Meanwhile each task that depends on time looks twenty
 times at a right answer, at the state in which it begins, and at wrong answers. A right answer must
 never get "not yet", and a wrong one never "done"; both may get "cannot tell".
+
+With the name of a lecture, e.g. `06__queue_policies`, the lecture is run so often, and its claims
+and comparisons are counted: done if they hold, "not yet" if one does not, although its premise was
+true, and "cannot tell" if a premise was false.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +26,11 @@ from pathlib import Path
 import pandas as pd
 
 from tests.lectures.wrong_answers import ALMOST, ALSO_RIGHT
+from workbook.common.errors import WorkbookError
 from workbook.lessons import tasks, units
+from workbook.notebooks import building, executing
 from workbook.server import Triton
+from workbook.site import executed
 
 #: The tasks whose verdict depends on time; the others look at contents and counts.
 TIMED = (
@@ -43,7 +51,7 @@ def main() -> int:
     """Print the table; returns 1 if a verdict was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "tasks", nargs="*", default=TIMED, help="ids; by default all that are timed"
+        "tasks", nargs="*", default=TIMED, help="tasks or lectures; by default all timed tasks"
     )
     parser.add_argument("--times", type=int, default=20, help="how often each answer is looked at")
     parser.add_argument("--loops", type=int, default=2, help="programs that keep a core busy")
@@ -52,17 +60,51 @@ def main() -> int:
     rows = []
     with busy(given.loops):
         for id in given.tasks:
-            for answer, is_right, code in answers(id):
-                seen = verdicts(id, code, given.times)
+            for answer, is_right, seen in verdicts(id, given.times):
                 wrong = seen["not yet" if is_right else "done"]
                 counts = {name: seen[name] for name in ("done", "cannot tell", "not yet")}
-                rows.append({"task": id, "answer": answer, **counts, "wrong": wrong or ""})
-                print(
-                    pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1),
-                    flush=True,
-                )
+                rows.append({"of": id, "answer": answer, **counts, "wrong": wrong or ""})
+                print(*rows[-1].values(), sep=" | ", file=sys.stderr, flush=True)
     print(pd.DataFrame(rows).to_string(index=False))
     return int(any(row["wrong"] for row in rows))
+
+
+def verdicts(id: str, times: int) -> Iterator[tuple[str, bool, Counter[str]]]:
+    """The verdicts on each answer to a task, or on each cell of a lecture that claims something."""
+    if "." in id:
+        for answer, is_right, code in answers(id):
+            yield answer, is_right, looks(id, code, times)
+    else:
+        for told, seen in claims(id, times).items():
+            yield told, True, seen
+
+
+def claims(name: str, times: int) -> dict[str, Counter[str]]:
+    """Run a lecture, and count what each cell with claims and comparisons says."""
+    (source,) = (each.source for each in building.lectures() if each.source.parent.name == name)
+    seen: dict[str, Counter[str]] = {}
+    with executed.shared_server([source]) as environment:
+        for _ in range(times):
+            with executing.session(source, environment) as lecture:
+                for place, cell in enumerate(lecture.node.cells):
+                    lack = ""
+                    try:
+                        lecture.run_cell(place)
+                    except WorkbookError as error:
+                        lack = str(error)
+                        print(name, lack[-600:], file=sys.stderr)
+                    told = re.findall(r'(?:claim|compare)\("(.+?)"', cell.source)
+                    if told or lack:
+                        key = ", ".join(dict.fromkeys(told)) or cell.source[:40]
+                        seen.setdefault(key, Counter())[said(lack)] += 1
+    return seen
+
+
+def said(lack: str) -> str:
+    """The verdict of a cell, from its error."""
+    if "This run does not show it" in lack or "Cannot tell" in lack:
+        return "cannot tell"
+    return "not yet" if lack else "done"
 
 
 def answers(id: str) -> Iterator[tuple[str, bool, tasks.Solution]]:
@@ -76,7 +118,7 @@ def answers(id: str) -> Iterator[tuple[str, bool, tasks.Solution]]:
             yield wrong.said, False, wrong.code
 
 
-def verdicts(id: str, answer: tasks.Solution, times: int) -> Counter[str]:
+def looks(id: str, answer: tasks.Solution, times: int) -> Counter[str]:
     """Give an answer to a task on a server of its own, and count its verdicts."""
     task, seen = tasks.find(id), Counter[str]()
     with tempfile.TemporaryDirectory() as home:
@@ -91,7 +133,7 @@ def verdicts(id: str, answer: tasks.Solution, times: int) -> Counter[str]:
                 verdict = "cannot tell" if unsure else "not yet" if lack else "done"
                 seen[verdict] += 1
                 if lack:
-                    print(f"  {verdict}: {lack}", file=sys.stderr)
+                    print(f"  {verdict}: {lack}", file=sys.stderr, flush=True)
         finally:
             inside = units.load(units.find("12__in_process"), "setup").Inside
             if isinstance(server, Triton | inside):
