@@ -10,21 +10,18 @@ from workbook.lessons.runs import Run
 setup = units.load(units.find("06__queue_policies"), "setup")
 
 
-def flood(late_ms: float = 0.0, share: float = 0.0, took_ms: float = 20.0) -> Run:
-    """A run of the flood's plan, of which the last share was sent late."""
-    plan = setup.flood()
-    sent = [r.at_ms for r in plan]
-    first = round(len(plan) * (1 - share))
-    answers = pd.DataFrame({"sent_ms": [at + late_ms * (i >= first) for i, at in enumerate(sent)]})
-    places = pd.DataFrame({"start_ms": [0.0, 30.0], "end_ms": [took_ms, 30.0 + took_ms]})
-    return Run(answers, places, pd.DataFrame(), pd.DataFrame())
+def flood(late_ms: float = 0.0, share: float = 0.0) -> pd.DataFrame:
+    """The answers to the flood's plan, of which the last share was sent late."""
+    sent = [request.at_ms for request in setup.flood()]
+    first = round(len(sent) * (1 - share))
+    return pd.DataFrame({"sent_ms": [at + late_ms * (i >= first) for i, at in enumerate(sent)]})
 
 
 def test_a_flood_that_comes_late_or_meets_a_slow_model_is_another_load() -> None:
-    assert setup.came_as_planned(flood())
-    assert setup.came_as_planned(flood(late_ms=300, share=0.05))
-    assert not setup.came_as_planned(flood(late_ms=300, share=0.2))
-    assert not setup.came_as_planned(flood(took_ms=30))
+    assert setup.came_as_planned(flood(), 21.0)
+    assert setup.came_as_planned(flood(late_ms=300, share=0.05), 21.0)
+    assert not setup.came_as_planned(flood(late_ms=300, share=0.2), 21.0)
+    assert not setup.came_as_planned(flood(), 30.0)
 
 
 def test_urgent_requests_are_compared_with_others_that_waited() -> None:
