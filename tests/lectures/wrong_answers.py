@@ -79,7 +79,7 @@ ALMOST = [
         write(models / "verdict/1/model.py", SOLUTION.replace(answering, raising))
         server.load("verdict")
         """,
-        "[[1.0, 0.0], [0.0, 2.0]] got the error",
+        "got the error: Failed to process",
     ),
     Wrong(
         "environments.strict",
