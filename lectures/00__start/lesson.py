@@ -67,6 +67,7 @@ setup.table(server)
 
 # %% tags=["triton"]
 import os
+import time
 
 import numpy as np
 import tritonclient.http as http
@@ -75,6 +76,7 @@ client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
 
 
 def counts():
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
     stats = client.get_inference_statistics("square")["model_stats"][0]
     return np.array([stats["inference_count"], stats["execution_count"]])
 

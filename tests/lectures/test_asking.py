@@ -184,6 +184,24 @@ def test_a_task_turns_green_when_the_server_says_so(
     assert not hint.disabled
 
 
+def test_a_disturbed_measurement_says_neither_done_nor_not_yet(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_tasks", {})
+
+    @tasks.define("made_up.fast", hints=("a", "b"))
+    def fast(server: Any) -> None:
+        """Answer fast."""
+        raise tasks.CannotTell("It took 1 to 9 ms.")
+
+    server: Any = object()
+    task_card.task("made_up.fast", server=server)
+    state = shown[0].children[0].value
+    assert "↻</span> Your turn</b> Answer fast." in state
+    assert "Cannot tell: It took 1 to 9 ms. The machine was busy. Look again" in state
+    assert "Not yet" not in state
+
+
 def test_hints_come_one_by_one(shown: list[Any], task: str, tmp_path: Path) -> None:
     server: Any = Folder(tmp_path)
     task_card.task(task, server=server, models=tmp_path)

@@ -14,7 +14,7 @@ from tests import sources
 from workbook import lessons
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import Premise, syllabus
+from workbook.lessons import Premise, premises, syllabus
 from workbook.notebooks import building, executing
 
 HOLDS = Premise(True, "nothing")
@@ -152,6 +152,14 @@ def test_premises_of_tables() -> None:
     assert lessons.steady([10, 12.0, 14])
     assert not lessons.steady([10, 16])
     assert not lessons.steady([0, 1])
+
+
+def test_a_ratio_within_the_noise_of_a_limit_decides_nothing() -> None:
+    assert premises.clear(1.3, 1.1, spread=1.1)
+    assert premises.clear(0.9, 1.1, spread=1.1)
+    for ratio in (1.02, 1.09, 1.12, 1.2):
+        assert not premises.clear(ratio, 1.1, spread=1.1)
+    assert not premises.clear(1.3, 1.1, spread=1.5)
 
 
 def test_joined_premises_hold_together_and_the_first_that_does_not_speaks() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.lectures.course import parse_config
 from workbook.common.errors import LoadError, WorkbookError
-from workbook.lessons.shared import documented, variants
+from workbook.lessons.shared import documented, sleeper, variants
 
 PRINTED = """\
 name: "m"
@@ -77,3 +77,19 @@ def test_turns_that_differ_are_no_result() -> None:
     table = pd.DataFrame({"ms": [1.0, 2.0], "spread": [1.1, 1.7]}, index=["a", "b"])
     assert not variants.repeated(table)
     assert variants.repeated(table.loc[["a"]])
+
+
+def test_settings_are_told_apart_by_more_than_their_own_spread() -> None:
+    table = pd.DataFrame({"ms": [1.3, 1.0, 9.0], "spread": [1.1, 1.05, 1.4]}, index=list("abc"))
+    assert variants.apart(table, "a", "b", 1.1)
+    assert not variants.apart(table, "a", "b", 1.2)
+    assert variants.apart(table, "b", "a", 1.1)
+    table.loc["b", "spread"] = 1.5
+    assert not variants.apart(table, "a", "b", 1.1)
+
+
+def test_executions_that_take_long_are_no_sleep() -> None:
+    places = pd.DataFrame({"start_ms": [0.0, 21.0], "end_ms": [21.0, 43.0]})
+    assert sleeper.slept(places)
+    places["end_ms"] += 15
+    assert not sleeper.slept(places)

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from workbook.common.errors import WorkbookError
 from workbook.measure import perf_output, plot_load, prometheus, trace_tables
-from workbook.measure.server_statistics import batch_sizes, difference, from_records
+from workbook.measure.server_statistics import batch_sizes, counted, difference, from_records
+from workbook.server import Server
 
 CSV = """\
 Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute \
@@ -160,6 +161,22 @@ def test_the_difference_counts_what_lay_between() -> None:
     assert first["queue_ms"] == 0.5
     assert first["batches"] == {3: 2}
     assert second["inferences"] == 10  # the model was loaded in between, so it counts from zero
+
+
+def test_a_count_waits_until_the_server_has_counted() -> None:
+    first, last = copy.deepcopy(RECORD), copy.deepcopy(RECORD)
+    first["inference_stats"]["success"]["count"] += 2
+    last["inference_stats"]["success"]["count"] += 2
+    last["execution_count"] += 1
+    said = iter([RECORD, first, last, last])
+
+    class Late(Server):
+        def statistics(self, model: str | None = None) -> list[dict[str, Any]]:
+            return [next(said)]
+
+    between = counted(Late("http://localhost:1"), "m", from_records([RECORD]), 2)
+    assert (between["requests"].item(), between["executions"].item()) == (2, 1)
+    assert list(said) == []
 
 
 def test_a_model_without_requests_has_no_means() -> None:

@@ -138,6 +138,24 @@ def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
     )
 
 
+def clear(ratio: SupportsFloat, limit: float, spread: SupportsFloat = 1.0) -> Premise:
+    """Premise: a ratio is so far above or below a limit that noise has not moved it across.
+
+        clear(slow / fast, 1.1, spread=1.05)    # at least 1.155, or at most 1.04
+
+    Args:
+        ratio: of two measurements.
+        limit: what a claim compares the ratio with.
+        spread: the factor by which repeated measurements of the same thing differed.
+    """
+    found, noise = float(ratio), float(spread)
+    return Premise(
+        found >= limit * noise or found * noise <= limit,
+        f"a ratio of {found:.2f} is too close to {limit:.2g} to be told apart from it: measured "
+        f"again, the same thing differed by a factor of {noise:.2f}",
+    )
+
+
 def counted(row: Any, requests: int) -> Premise:
     """Premise: the server counted our requests, and no others.
 

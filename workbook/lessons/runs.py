@@ -82,7 +82,11 @@ def record(
             requests()
         else:
             answers = measure.send(server, model, requests)
-    counts = measure.difference(before, measure.statistics(server, model))
+    if callable(requests):
+        counts = measure.difference(before, measure.statistics(server, model))
+    else:
+        served = int((answers["error"] == "").sum())
+        counts = measure.counted(server, model, before, served)
     return Run(answers, measure.executions(seen.spans), counts, seen.spans)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..common.unattended import unattended
 from ..server import Server, connect
 from . import cards, tasks
-from .cards import HOLDS, TO_DO, Card
+from .cards import AGAIN, HOLDS, TO_DO, Card
 
 
 def task(id: str, *, server: Server | None = None, **given: Any) -> None:
@@ -30,11 +30,13 @@ def task(id: str, *, server: Server | None = None, **given: Any) -> None:
     where = connect() if server is None else server
 
     def card() -> Card:
-        missing = own.missing(where, **given)
-        if not missing:
+        lack = own.look(where, **given)
+        if lack is None:
             return Card(HOLDS, "Done", own.sentence)
-        lack, *rest = missing.splitlines()
-        return Card(TO_DO, "Your turn", own.sentence, [f"Not yet: {lack}", *rest])
+        if isinstance(lack, tasks.CannotTell):
+            return Card(AGAIN, "Your turn", own.sentence, [f"Cannot tell: {lack}"])
+        line, *rest = str(lack).splitlines()
+        return Card(TO_DO, "Your turn", own.sentence, [f"Not yet: {line}", *rest])
 
     if unattended():
         cards.show(card(), task=id)

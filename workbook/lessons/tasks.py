@@ -53,6 +53,16 @@ class NotYet(Exception):
     """A task is not done. The message says what is missing, but not how to do it."""
 
 
+class CannotTell(NotYet):
+    """The measurements do not show whether a task is done, because other programs disturbed them.
+
+    A check that depends on time raises this where it can neither say "done" nor "not yet".
+    """
+
+    def __init__(self, seen: str) -> None:
+        super().__init__(f"{seen} The machine was busy. Look again, when it is quieter.")
+
+
 @dataclass(frozen=True)
 class Task:
     """A task for the reader.
@@ -79,9 +89,16 @@ class Task:
         return module.with_name(building.SOLUTION).read_text("utf-8")
 
     def missing(self, server: Server, **given: Any) -> str:
-        """What is still missing, as a sentence; "" when the task is done.
+        """What is still missing, as a sentence; "" when the task is done. Arguments as in `look`.
 
-            find("repository.half").missing(server)     # "Version 2 is not ready."
+        find("repository.half").missing(server)     # "Version 2 is not ready."
+        """
+        lack = self.look(server, **given)
+        return "" if lack is None else str(lack)
+
+    def look(self, server: Server, **given: Any) -> NotYet | None:
+        """Look whether the task is done: None if it is, `NotYet` with what is missing if not, or
+        `CannotTell`.
 
         Args:
             server: where to look.
@@ -92,10 +109,10 @@ class Task:
         try:
             self.check(server, **{name: given[name] for name in given if name in wanted})
         except NotYet as lack:
-            return str(lack)
+            return lack
         except WorkbookError as error:  # the server refused something: not yet as it should be
-            return str(error)
-        return ""
+            return NotYet(str(error))
+        return None
 
 
 _tasks: dict[str, Task] = {}

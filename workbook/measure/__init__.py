@@ -20,7 +20,7 @@ A plot is the last expression of a notebook's cell, and shows itself.
 |---|---|
 | put load on a model | `perf` (perf_analyzer), or a plan: `Request`, `every`, `send` |
 | read perf_analyzer's reports | `read_reports` |
-| read what the server counted | `statistics`, `difference`, `batch_sizes`, `metrics` |
+| read what the server counted | `statistics`, `difference`, `counted`, `batch_sizes`, `metrics` |
 | see each request | `recording`, `traces`, `executions` |
 | see processes and bytes | `processes`, `Tap` |
 | draw | `plot_load`, `plot_timeline`, `plot_bars`, `watch` (while load runs) |
@@ -34,7 +34,7 @@ from .plots import plot_load
 from .process_table import processes
 from .prometheus import metrics
 from .request_plan import Request, every, send
-from .server_statistics import batch_sizes, difference, statistics
+from .server_statistics import batch_sizes, counted, difference, statistics
 from .tap import Tap
 from .timeline_plot import plot_timeline
 from .trace_recording import recording
@@ -44,6 +44,7 @@ __all__ = [
     "Request",
     "Tap",
     "batch_sizes",
+    "counted",
     "difference",
     "every",
     "executions",

@@ -6,6 +6,7 @@ documents. Times there are sums in nanoseconds; counts are sums since the model 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -104,6 +105,35 @@ def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
         row["batches"] = {size: n for size, n in batches.items() if n}
         rows.append(row)
     return _with_means(pd.DataFrame(rows, columns=[*_KEYS, *_COUNTS, *_NS, "batches"]))
+
+
+def counted(
+    server: Server | str | None, model: str, before: pd.DataFrame, requests: int
+) -> pd.DataFrame:
+    """What the server has counted since `before`, once it has counted all requests.
+
+    The server counts a request a moment after it has answered, and an execution after that.
+
+    Args:
+        server, model: as in `statistics`.
+        before: of `statistics`.
+        requests: how many were sent since then.
+
+    Returns:
+        As `difference`. After two seconds, what there is.
+
+    Raises:
+        ServerError, WorkbookError: as `statistics` and `difference`.
+    """
+    deadline = time.monotonic() + 2
+    change = difference(before, statistics(server, model))
+    while time.monotonic() < deadline:
+        time.sleep(0.02)
+        earlier, change = change, difference(before, statistics(server, model))
+        settled = change[[*_COUNTS]].equals(earlier[[*_COUNTS]])
+        if settled and change[["requests", "failures"]].to_numpy().sum() >= requests:
+            break
+    return change
 
 
 def batch_sizes(table: pd.DataFrame) -> pd.DataFrame:

@@ -220,7 +220,7 @@ deploy(paths.root() / "model_repository" / "digits_cached", server=lab)
 new = np.random.default_rng().random((1, 1, 8, 8), dtype=np.float32)
 before = measure.statistics(lab, "digits_cached")
 setup.send_three_ways(lab, "digits_cached", new)
-cached = measure.difference(before, measure.statistics(lab, "digits_cached")).iloc[0]
+cached = measure.counted(lab, "digits_cached", before, 3).iloc[0]
 cached[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count")
 
 # %%
@@ -252,7 +252,7 @@ test = zoo.data.digits().x_test[:30, None]
 unsure = sum(digits_model.scores(lab, "digits", x).max() <= 5 for x in test)
 for x in test:
     digits_model.scores(lab, "cascade", x)
-calls = measure.difference(before, measure.statistics(lab, "careful")).requests.item()
+calls = measure.counted(lab, "careful", before, unsure).requests.item()
 print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {calls} times.")
 claim(
     0 < calls == unsure,

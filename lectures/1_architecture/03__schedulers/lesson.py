@@ -102,7 +102,7 @@ measure.plot_timeline(pair.spans)
 
 # %%
 rates = [len(run.places) / run.places.end_ms.max() for run in (single, pair)]
-both = single.together & pair.together
+both = single.together & pair.together & sleeper.slept(single.places) & sleeper.slept(pair.places)
 faster = rates[1] / rates[0]
 claim(
     faster > 1.3,
@@ -207,7 +207,7 @@ for result in got:
 # %% [markdown]
 # ## Your turn
 #
-# When twelve requests come to `chain` at the same time, the last is answered after more than 300 ms. Look at the timeline: which step do they wait for? Change the config of *one* model so that all are answered within 220 ms (a new cell with `%%writefile {models}/…/config.pbtxt`), and `lab.load` it again. There are several ways.
+# When twelve requests come to `chain` at the same time, the last is answered after more than 300 ms. Look at the timeline: which step do they wait for? Change the config of *one* model so that all are answered within 250 ms (a new cell with `%%writefile {models}/…/config.pbtxt`), and `lab.load` it again. There are several ways.
 
 # %%
 show(models / "single/config.pbtxt", models / "joining/config.pbtxt")

@@ -9,11 +9,13 @@ import numpy as np
 from workbook import measure
 from workbook.lessons.files import place
 from workbook.lessons.shared import sleeper
-from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.tasks import CannotTell, NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
-_REQUESTS, _WITHIN_MS, _TRIES = 12, 220.0, 3
+_REQUESTS, _TRIES = 12, 8
+_WITHIN_MS = 250.0  # with batches or three instances of single it takes 200 ms
+_STARTED_MS = 290.0  # as it begins it takes 300 ms at least: 12 executions of 20 ms, and one of 60
 
 
 @define(
@@ -28,12 +30,13 @@ _REQUESTS, _WITHIN_MS, _TRIES = 12, 220.0, 3
     ),
 )
 def chain(server: Server) -> None:
-    """Twelve requests that come to chain at the same time are all answered within 220 ms."""
+    """Twelve requests that come to chain at the same time are all answered within 250 ms."""
     for model in ("single", "joining", "chain"):
         if not server.ready(model):
             raise NotYet(f"{model} is not ready.")
     taken = []
-    for _ in range(_TRIES):  # other programs may delay one try
+    before = measure.statistics(server, "single")
+    for _ in range(_TRIES):  # other programs only make a try longer, so the shortest one decides
         plan = [
             measure.Request(f"r{i}", inputs={"X": np.array([[i]], np.float32)})
             for i in range(_REQUESTS)
@@ -47,7 +50,11 @@ def chain(server: Server) -> None:
         taken.append(answers["answered_ms"].max() - answers["sent_ms"].min())
         if taken[-1] <= _WITHIN_MS:
             return
-    raise NotYet(f"The twelve requests took {min(taken):.0f} ms.")
+    took = f"The twelve requests took {min(taken):.0f} ms, in the fastest of {_TRIES} tries."
+    slept = measure.difference(before, measure.statistics(server, "single"))["compute_infer_ms"]
+    if min(taken) < _STARTED_MS or slept.item() > 1.25 * sleeper.MS:
+        raise CannotTell(took)
+    raise NotYet(took)
 
 
 def start(folder: Path) -> Server:

@@ -63,6 +63,7 @@ def send_at(model, per_second, seconds=0.6):
 
 def counts(model):
     """The inferences and the executions of a model, since it was loaded."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
     stats = client.get_inference_statistics(model, as_json=True)["model_stats"][0]
     return np.array([int(stats.get(f"{name}_count", 0)) for name in ("inference", "execution")])
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import setup
 from workbook import measure, zoo
 from workbook.lessons.shared import digits_model
-from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.tasks import CannotTell, NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _LONE_MS = 200  # the task's first config makes a lone request wait for 400
-_PICTURES = 32
+_PICTURES, _LOADS = 32, 2
+_HARDLY = 1.2  # pictures per execution; without a batcher it is 1
 
 
 @define(
@@ -33,25 +34,31 @@ def crowded(server: Server) -> None:
     computes at least two pictures per execution, on average."""
     split = zoo.data.digits()
     pictures, labels = split.x_test[:_PICTURES], split.y_test[:_PICTURES]
-    times = []
-    for picture in pictures[:3]:
-        began = time.perf_counter()
-        digits_model.answers(server, "crowded", picture[None])
-        times.append((time.perf_counter() - began) * 1000)
-    alone = min(times)  # a delay shows in each of them, another program's load does not
-    if alone > _LONE_MS:
-        raise NotYet(f"A lone picture took {alone:.0f} ms.")
+    waited = min(_queue_ms(server, picture) for picture in pictures[:3])  # a delay is in each
+    if waited > _LONE_MS:
+        raise NotYet(f"A lone picture waited for {waited:.0f} ms in the queue.")
     found = digits_model.answers(server, "crowded", pictures)
     if np.mean(found.argmax(1) == labels) < 0.9:
         raise NotYet("The answers are not the right digits any more.")
+    batch = max(_mean_batch(server) for _ in range(_LOADS))  # a busy machine makes batches smaller
+    if batch < 2:
+        seen = f"{_PICTURES} requests were under way, and {batch:.1f} pictures per execution."
+        raise NotYet(seen) if batch < _HARDLY else CannotTell(seen)
+
+
+def _mean_batch(server: Server) -> float:
+    """Return the pictures per execution while many requests are under way."""
     load = measure.perf(
         server, "crowded", concurrency=_PICTURES, interval_ms=300, stability=1e6, trials=3
     ).iloc[0]
-    batch = load["inferences"] / load["executions"]
-    if batch < 2:
-        raise NotYet(
-            f"{_PICTURES} requests were under way, and {batch:.1f} pictures per execution."
-        )
+    return float(load["inferences"] / load["executions"])
+
+
+def _queue_ms(server: Server, picture: Any) -> float:
+    """Return how long one picture waited, as the server counts: other programs change it little."""
+    before = measure.statistics(server, "crowded")
+    digits_model.answers(server, "crowded", picture[None])
+    return float(measure.counted(server, "crowded", before, 1)["queue_ms"].item())
 
 
 def start(folder: Path) -> Server:

@@ -239,7 +239,8 @@ sample = {"name": "zeros", "batch_size": 1, "count": 3, "inputs": {"INPUT__0": i
 warm = {**config, "model_warmup": [sample]}
 
 # %%
-times = {"cold": first_request(config), "warmed up": first_request(warm)}
+kinds = {"cold": config, "warmed up": warm}  # the fastest of three is disturbed least
+times = {kind: min(first_request(each) for _ in range(3)) for kind, each in kinds.items()}
 claim(
     times["cold"] > 2 * times["warmed up"],
     f"First request: {times['cold']:.0f} ms cold, {times['warmed up']:.0f} ms warmed up.",

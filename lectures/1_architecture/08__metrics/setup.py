@@ -15,7 +15,7 @@ from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
 from workbook import measure, zoo
-from workbook.lessons.premises import Premise
+from workbook.lessons.premises import Premise, attempt
 from workbook.lessons.workspace import copy
 from workbook.measure import style
 from workbook.server import Server
@@ -196,6 +196,25 @@ def undisturbed(rates: list[pd.Series]) -> Premise:
         f"berta reached {part:.0%} of the throughput that her sleep allows, because the machine is "
         "busy",
     )
+
+
+def full_speed(rates: Callable[[int], pd.Series]) -> tuple[pd.Series, pd.Series]:
+    """Measure the rates with 8 and with 16 instances, again where `at_full_speed` is false."""
+    return attempt(lambda: (rates(8), rates(16)), at_full_speed)
+
+
+def at_full_speed(rates: tuple[pd.Series, pd.Series]) -> Premise:
+    """Premise: berta reached over 80 % of the possible rates, which compare 8 and 32 clients.
+
+    Args:
+        rates: requests per second by the number of clients, with 8 and with 16 instances.
+    """
+    parts = [
+        rate[clients] * SERVICES["berta"][1] / 1000 / min(clients, instances)
+        for rate, instances in zip(rates, (8, 16), strict=True)
+        for clients in (8, 32)
+    ]
+    return Premise(min(parts) > 0.8, f"berta, who only sleeps, reached {min(parts):.0%} of a rate")
 
 
 def plot_shares(parts: pd.DataFrame) -> style.Picture:

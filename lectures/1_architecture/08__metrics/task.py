@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import setup
-from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.tasks import CannotTell, NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
-_CLIENTS, _SHARE = 8, 0.25
+_CLIENTS, _SHARE, _RUNS = 8, 0.25, 3
 
 
 @define(
@@ -26,14 +26,17 @@ _CLIENTS, _SHARE = 8, 0.25
 def queue(server: Server) -> None:
     """With eight clients in a loop, requests to emil spend less than a quarter of their time in
     the queue."""
-    parts = min((setup.split(server, "emil", _CLIENTS) for _ in range(2)), key=_share)
-    if _share(parts) >= _SHARE:
-        raise NotYet(f"{_share(parts):.0%} of the time is spent in the queue.")
-
-
-def _share(parts: object) -> float:
-    """Return the queue's share of a request's time."""
-    return float(parts["queue"] / parts.sum())  # type: ignore[index, attr-defined]
+    shares = []
+    for _ in range(_RUNS):
+        parts = setup.split(server, "emil", _CLIENTS)
+        shares.append(float(parts["queue"] / parts.sum()))
+    if max(shares) >= _SHARE > min(shares):
+        raise CannotTell(
+            f"In {_RUNS} runs {min(shares):.0%} to {max(shares):.0%} of the time was spent in the "
+            "queue."
+        )
+    if min(shares) >= _SHARE:
+        raise NotYet(f"{min(shares):.0%} of the time is spent in the queue.")
 
 
 def start(folder: Path) -> Server:

@@ -120,7 +120,7 @@ def burst(connections):
         sent = [client.async_infer("nap", [one]) for _ in range(8)]
         answers = [request.get_result() for request in sent]
         ms, opened = (time.perf_counter() - began) * 1000, tap.connections
-    change = measure.difference(before, measure.statistics(server, "nap"))
+    change = measure.counted(server, "nap", before, 8)
     executions = change["executions"].sum()
     return {"ms": ms, "connections": opened, "answers": len(answers), "executions": executions}
 

@@ -49,7 +49,7 @@ def client(server: Server) -> None:
     with measure.Tap(server.url) as tap:
         answers = _classify(server.repository / "client.py", f"http://{tap.address}", pictures)
         crossed, connections = tap.sent + tap.received, tap.connections
-    change = measure.difference(before, measure.statistics(server, "digits_onnx"))
+    change = measure.counted(server, "digits_onnx", before, 1)
     counted = int(change["inferences"].sum()) if len(change) else 0
     if not np.array_equal(np.asarray(answers).ravel(), _expected(server, pictures)):
         raise NotYet("The digits differ from those that the server gives for the same pictures.")

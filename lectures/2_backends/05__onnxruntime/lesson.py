@@ -189,14 +189,14 @@ settings = {
     **variants.each({"intra_op_thread_count": 2, "execution_mode": 1}),
 }
 each = variants.add(models, "focus_onnx", settings)  # measured in 10 seconds, or in a minute
-times = lessons.attempt(lambda: variants.measure(lab, each, pictures[:8]), variants.repeated)
+times = lessons.attempt(lambda: variants.measure(lab, each, pictures[:8]), setup.level_differs)
 slower = times["ms"]["level 2"] / times["ms"]["default"]
-compare("onnxruntime.level", slower, premise=variants.repeated(times))
+compare("onnxruntime.level", slower, premise=setup.level_differs(times))
 claim(
     slower > 1.1,
     f"Without optimization, a batch takes {slower:.1f} times as long.",
     "Close other programs, and run the cell before this one again.",
-    premise=variants.repeated(times),
+    premise=setup.level_differs(times),
     id="onnxruntime.level",
 )
 times.round(1)

@@ -17,6 +17,7 @@ import torch
 from workbook import measure
 from workbook.lessons import place
 from workbook.lessons.premises import Premise
+from workbook.lessons.shared import variants
 from workbook.lessons.workspace import folder
 
 #: The models that the reader opens.
@@ -147,6 +148,15 @@ def _number(node: str) -> int:
     """Return the number in a node's name, which counts the layers; 0 without a number."""
     found = re.search(r"\d+", node)
     return int(found[0]) if found else 0
+
+
+def level_differs(times: pd.DataFrame) -> Premise:
+    """Premise: level 2 and the default differ by clearly more or clearly less than a tenth.
+
+    Args:
+        times: from `variants.measure`.
+    """
+    return variants.apart(times, "level 2", "default", 1.1)
 
 
 def clearly_slowest(table: pd.DataFrame) -> Premise:

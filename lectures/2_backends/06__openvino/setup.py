@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbook.lessons import formats, place
-from workbook.lessons.premises import Premise
+from workbook.lessons.premises import Premise, clear
 from workbook.lessons.shared import variants
 from workbook.lessons.workspace import folder
 from workbook.server import Server, Triton
@@ -209,7 +209,15 @@ def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, floa
     """
     one, eight = (variants.measure(server, names, formats.pictures()[:rows]) for rows in (1, 8))
     shares = {way: float(one["ms"][way] / eight["ms"][way]) for way in names}
-    return shares, variants.repeated(one) & variants.repeated(eight)
+    agreed = variants.repeated(one) & variants.repeated(eight)
+    for (way, share), limit in zip(shares.items(), (0.7, 2 / 3), strict=True):  # the claim's limits
+        agreed &= clear(share, limit, one["spread"][way] * eight["spread"][way])
+    return shares, agreed
+
+
+def loads_differ(row: formats.Row) -> Premise:
+    """Premise: the throughputs with 1 and with 8 requests under way differ by more than noise."""
+    return row.repeated & clear(row.at_8 / row.at_1, 1, row.spread)
 
 
 def lone(models: Path, source: str) -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 from workbook import measure, zoo
 from workbook.common.errors import WorkbookError
 from workbook.lessons import place
-from workbook.lessons.premises import Premise, steady
+from workbook.lessons.premises import Premise, clear, steady
 from workbook.lessons.runs import Run
 from workbook.lessons.workspace import folder, version
 from workbook.server import Server
@@ -221,8 +221,12 @@ def who(failed: Sequence[int]) -> str:
 
 
 def agreed(rates: pd.DataFrame) -> Premise:
-    """Premise: both measurements of each rate agreed."""
-    return steady([1.0, rates["spread"].max()], 1.7)
+    """Premise: both measurements of each rate agreed, and the first two models' rates are clearly
+    alike, or clearly different."""
+    crowd, spread = rates[f"per s, {LOAD} under way"], rates["spread"]
+    return steady([1.0, spread.max()], 1.7) & clear(
+        max(crowd.iloc[:2]) / min(crowd.iloc[:2]), 1.1, spread.iloc[:2].max()
+    )
 
 
 # -- texts of any length ---------------------------------------------------------------------------

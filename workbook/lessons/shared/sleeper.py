@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
+from ..premises import Premise
+
 MS = 20  # milliseconds of one execution
 
 _MODEL = """\
@@ -51,3 +55,13 @@ def add(models: Path, name: str, batching: str, *, ms: float = MS, most: int = 8
     (models / name / "config.pbtxt").write_text(config, "utf-8")
     (models / name / "1" / "model.py").write_text(_MODEL.format(seconds=ms / 1000), "utf-8")
     return config
+
+
+def slept(places: pd.DataFrame) -> Premise:
+    """Premise: no execution of a sleeping model took much longer than it sleeps.
+
+    Args:
+        places: a run's table of executions; its model was added with `ms=MS`.
+    """
+    longest = float((places["end_ms"] - places["start_ms"]).max())
+    return Premise(longest < MS + 10, f"an execution took {longest:.0f} ms instead of {MS}")

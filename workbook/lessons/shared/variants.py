@@ -17,7 +17,7 @@ import pandas as pd
 
 from ...server import Server, Triton
 from ..formats import memory_mb
-from ..premises import Premise, steady
+from ..premises import Premise, clear, steady
 
 #: The turns of each setting, and the requests per turn.
 ROUNDS, REQUESTS = 4, 6
@@ -111,6 +111,19 @@ def repeated(table: pd.DataFrame, factor: float = 1.5) -> Premise:
         factor: the slower turn must take less than this many times the faster.
     """
     return steady([1.0, table["spread"].max()], factor)
+
+
+def apart(table: pd.DataFrame, slower: str, faster: str, limit: float = 1.0) -> Premise:
+    """Premise: the ratio of two settings' times is clearly above a limit, or clearly below it.
+
+    Args:
+        table: from `measure`.
+        slower: the setting whose time is divided, in the table's index.
+        faster: the setting by whose time it is divided.
+        limit: what the claim compares the ratio with.
+    """
+    two = table.loc[[slower, faster]]
+    return clear(two["ms"].iloc[0] / two["ms"].iloc[1], limit, two["spread"].max())
 
 
 def _times(server: Server, model: str, batch: npt.NDArray[Any], count: int) -> list[float]:
