@@ -110,6 +110,7 @@ def server(tmp_path: Path) -> Iterator[Triton]:
     write(tmp_path, "m")
     write(tmp_path, "other")
     with Triton(tmp_path, models=["m"]) as started:
+        time.sleep(1.0)  # the guard looks four times a second, and must have seen the process
         yield started
 
 
@@ -193,7 +194,7 @@ def test_without_explicit_control(tmp_path: Path, control: Any) -> None:
     write(tmp_path, "m")
     with Triton(tmp_path, control=control) as server:
         until(lambda: server.ready("m"), "m is loaded")
-        time.sleep(1.0)  # the guard looks four times a second, and must have seen the process
+        time.sleep(1.0)
         stubs(server)[0].kill()
         if control == "poll":
             answers_again(server, "m")
