@@ -146,15 +146,17 @@ def test_grpc_messages_that_cannot_be_read(server: Triton, method: str) -> None:
     is_well(server)
 
 
+HUGE = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[4611686018427387904],"data":[1]}]}'
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 ENDS_IT = {
     "a million lists in each other": b"Content-Length: 1000000\r\n\r\n" + b"[" * 1_000_000,
+    "a shape of 2^62 numbers": b"Content-Length: %d\r\n\r\n" % len(HUGE) + HUGE,
     "a million chunks": CHUNKED + b"1\r\n \r\n" * 1_000_000 + b"0\r\n\r\n",
 }
 
 
 def test_requests_that_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults of Triton 24.10: each overflows a thread's stack. The guard starts it again."""
+    """Faults of Triton 24.10. The guard starts it again."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     write(tmp_path / "models", "m0")
     with Triton(tmp_path / "models").start(remember=True) as server:
@@ -167,5 +169,5 @@ def test_requests_that_end_the_server(tmp_path: Path, monkeypatch: pytest.Monkey
             until(lambda: record.process() != before and record.is_listening(), "started again")  # noqa: B023
             until(lambda: server.ready("m0"), "its model is loaded again")
             is_well(server)
-        ends = re.findall(r"signal 11 \(SIGSEGV\), at \S+\. It is started again", server.log_text())
+        ends = re.findall(r"signal \d+ \(SIG\w+\), at \S+\. It is started again", server.log_text())
         assert len(ends) == len(ENDS_IT)

@@ -25,9 +25,7 @@ _PRELOADED = tuple(
         "forkserver.c",
         "load_calls.c",
         "no_shell.c",
-        "huge_inputs.c",
         "failed_models.cc",
-        "revive.cc",
         "shared_metrics.cc",
     )
 )
