@@ -80,19 +80,20 @@ def repeated(rates: pd.DataFrame) -> Premise:
     )
 
 
-def one_gains_most(rates: pd.DataFrame) -> Premise:
-    """Premise: `repeated`, the largest gain is clearly larger than the second, and the same
+def one_gains_least(rates: pd.DataFrame) -> Premise:
+    """Premise: `repeated`, the smallest gain is clearly smaller than the second, and the same
     framework had it in both rounds."""
     gains = rates["batched"] / rates["one by one"]
-    second, first = sorted(gains)[-2:]
-    most = {str(each.idxmax()) for each in (gains, rates["gain 1"], rates["gain 2"])}
+    first, second = sorted(gains)[:2]
+    least = {str(each.idxmin()) for each in (gains, rates["gain 1"], rates["gain 2"])}
     return (
         repeated(rates)
         & Premise(
-            first > 1.1 * second,
-            f"the largest gains, ×{second:.1f} and ×{first:.1f}, are too close",
+            second > 1.1 * first,
+            f"the smallest gains, ×{first:.1f} and ×{second:.1f}, are too close to tell which is "
+            "smaller",
         )
-        & Premise(len(most) == 1, f"the largest gain had {' or '.join(sorted(most))}")
+        & Premise(len(least) == 1, f"the smallest gain had {' or '.join(sorted(least))}")
     )
 
 

@@ -41,13 +41,13 @@ def test_what_both_rounds_show_is_a_result() -> None:
     assert list(table["gain 1"]) == [3.0, 2.0]
     assert list(table["gain 2"]) == [3.3, 2.0]
     assert setup.repeated(table)
-    assert setup.one_gains_most(table)
+    assert setup.one_gains_least(table)
 
 
 def test_rounds_that_differ_in_their_answer_are_none() -> None:
     once = {"a_alone": 100.0, "a": 300.0, "b_alone": 100.0, "b": 200.0}
     other = measured(once, {**once, "a": 190.0})
     assert setup.repeated(other)
-    assert not setup.one_gains_most(other)
+    assert not setup.one_gains_least(other)
     slow = {"a_alone": 100.0, "a": 160.0, "b_alone": 100.0, "b": 120.0}
     assert not setup.repeated(measured(slow, {**slow, "a": 140.0}))
