@@ -176,7 +176,7 @@ def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
         mistakes.provoke(lab, "nonesuch", {"x": lambda home: None})
     assert caught.value.todo == mistakes.ABOVE
     with pytest.raises(WorkbookError, match="nonesuch is not loaded") as caught:
-        formats.ask(lab, "nonesuch")
+        formats.served_logits(lab, "nonesuch")
     assert caught.value.todo == mistakes.ABOVE
 
 
