@@ -224,7 +224,7 @@ def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[s
     size = small_llama.CONTEXT - room
     ids = facts.tokenizer().encode(prompts[0] + 80 * " The list is a list.").ids[:size]
     rows = [facts.tokenizer().decode(ids, skip_special_tokens=False), prompts[1]]
-    for asked, what, help in (
+    for given, what, help in (
         (
             rows[:1],
             f"a prompt of {size} tokens with max_tokens {most}",
@@ -239,7 +239,7 @@ def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[s
             f"too, they reach {small_llama.CONTEXT}, which the network does not have.",
         ),
     ):
-        request = facts.request(asked, temperature=0, max_tokens=most)
+        request = facts.request(given, temperature=0, max_tokens=most)
         outputs = _require_taken(server, model, request, what, help)
     found = answers.read(model, outputs, 2)
     _require_rows(me, rows, found, [most] * 2, "a request with a very long prompt and a short one")

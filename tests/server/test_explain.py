@@ -1336,7 +1336,7 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
         "allow_timeout_override: true default_timeout_microseconds: 9000000 } }\n",
         {"1/model.py": MISBEHAVES},
     )
-    mortal = ("mortal_http", "mortal_grpc")
+    mortal = ("mortal_http", "mortal_grpc", "mortal_2")
     for name in mortal:
         write(server.repository / name, OK, {"1/model.py": MISBEHAVES})
     write(server.repository / "lazy", OK, {"1/model.py": "class TritonPythonModel:\n    pass\n"})
@@ -1558,7 +1558,17 @@ def other_type(server: Triton) -> str:
     return str(caught.value)
 
 
+def ended(server: Triton) -> str:
+    """The error of the request after the one that ended the model's process."""
+    with server.http_client() as client:
+        for _ in range(2):
+            with pytest.raises(InferenceServerException) as caught:
+                ask(client, httpclient, "mortal_2", how(6))
+    return str(caught.value)
+
+
 SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
+    "stub-ended": ("mortal_2", ended, "Ask again in some seconds"),
     "bad-version": ("good", bad_version, 'e.g. "1"'),
     "queue-full": ("misbehaves", full_queue, "raise max_queue_size"),
     "request-timeout": ("misbehaves", old_request, "Raise that limit"),

@@ -1,4 +1,5 @@
-"""Models that fail to load, and stubs that die, do not end the server or keep it waiting.
+"""Models that fail to load, and stubs that die or stand still, do not end the server or keep it
+waiting.
 
 Each of these ends a plain Triton 24.10, or makes it wait for ever
 (workbook/server/native/README.md).
@@ -7,6 +8,8 @@ Each of these ends a plain Triton 24.10, or makes it wait for ever
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +24,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
+from workbook.server.assemble import find
 
 pytestmark = [pytest.mark.server, needs_compiler]
 
@@ -52,7 +56,7 @@ def write(repository: Path, name: str, code: str, config: str = "") -> str:
 
 
 def test_failed_loads_side_by_side(tmp_path: Path) -> None:
-    """Of 72 failed loads, seven would have ended the server on two busy cores."""
+    """Of 72 failed loads about one and a half would have ended the server."""
     fails = "raise ValueError(1)"
     names = []
     for i in range(6):
@@ -96,13 +100,20 @@ class TritonPythonModel:
             x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
             time.sleep(0.2)
             response = pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
-            responses.append(response)
-        return responses
+            {answer}
+        return {returned}
 """
+ANSWERS = {
+    "at once": ECHO.format(answer="responses.append(response)", returned="responses"),
+    "decoupled": ECHO.format(
+        answer="request.get_response_sender().send(response, flags=1)", returned="None"
+    ),
+}
+DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
 def infer(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
-    """The first answer of a model to a request, over a stream."""
+    """The first answer of a model to a request, over a stream, as decoupled models need."""
     x = client.InferInput("x", [1], "FP32").set_data_from_numpy(np.full(1, number, np.float32))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with client.InferenceServerClient(server.grpc_url) as connection:
@@ -122,9 +133,30 @@ def stubs(server: Triton) -> list[psutil.Process]:
     return [p for p in processes if "stub" in p.name() and not p.name().startswith("stub ")]
 
 
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_stub_that_stands_still_answers_afterwards(tmp_path: Path, kind: str) -> None:
+    """A plain server answers with errors, mixes the answers up, or ends."""
+    config = "instance_group [{ count: 2 }]" + (DECOUPLED if kind == "decoupled" else "")
+    name = write(tmp_path, "echo", ANSWERS[kind], config)
+    with Triton(tmp_path, models=[name]) as server, ThreadPoolExecutor(4) as pool:
+        still = stubs(server)
+        assert len(still) == 2
+        for turn in range(3):
+            numbers = [10.0 * turn + i for i in range(4)]
+            answers = [pool.submit(infer, server, name, number) for number in numbers]
+            time.sleep(0.1)
+            for process in still:
+                process.suspend()
+            time.sleep(2.5)
+            for process in still:
+                process.resume()
+            assert [answer.result() for answer in answers] == numbers
+        assert infer(server, name, -1.0) == -1.0
+
+
 def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
-    name = write(tmp_path, "echo", ECHO)
-    other = write(tmp_path, "other", ECHO)
+    name = write(tmp_path, "echo", ANSWERS["at once"])
+    other = write(tmp_path, "other", ANSWERS["at once"])
     with Triton(tmp_path, models=[name]) as server, ThreadPoolExecutor(4) as pool:
         killed = stubs(server)
         server.load(other)
@@ -133,9 +165,40 @@ def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
         for process in killed:
             process.kill()
         for answer in answers:
-            with pytest.raises(InferenceServerException, match="is not healthy"):
+            with pytest.raises(
+                InferenceServerException, match=r"is not healthy|has ended, and the server"
+            ):
                 answer.result(timeout=20)
         assert infer(server, other, 3.0) == 3.0
+
+
+OWNER_DIED = """
+import ctypes, mmap, os
+
+libc = ctypes.CDLL(None)
+memory = mmap.mmap(-1, 4096)
+mutex = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+kind = ctypes.create_string_buffer(64)
+libc.pthread_mutexattr_init(kind)
+libc.pthread_mutexattr_setpshared(kind, 1)
+libc.pthread_mutexattr_setrobust(kind, 1)
+libc.pthread_mutex_init(ctypes.c_void_p(mutex), kind)
+lock = ctypes.CDLL(None).pthread_mutex_lock
+if os.fork() == 0:
+    lock(ctypes.c_void_p(mutex))
+    os._exit(0)
+os.wait()
+print(lock(ctypes.c_void_p(mutex)))
+"""
+
+
+@pytest.mark.parametrize(("preloaded", "status"), [(True, "0"), (False, "130")])
+def test_a_lock_whose_owner_died_can_be_had(preloaded: bool, status: str) -> None:
+    """130 is EOWNERDEAD, which ends a server without the helper."""
+    environment = {"LD_PRELOAD": str(find().preload)} if preloaded else {}
+    command = [sys.executable, "-c", OWNER_DIED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == status, done.stderr
 
 
 LOOP = """
@@ -165,7 +228,7 @@ class TritonPythonModel:
 
 
 def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """A failed load's thread is woken later; these also wait by a future, and are not."""
+    """The wait for a failed load's thread (1.8 s) is none of theirs: they wait by a future, too."""
     loops = [write(tmp_path, name, LOOP) for name in ("one", "two", "three")]
     write(tmp_path, "step", STEP)
     x = client.InferInput("x", [1], "FP32")

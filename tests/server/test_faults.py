@@ -1,8 +1,8 @@
 """Faults of clients and of the machine: each has a defined result, the next request gets a correct
 answer, and nothing is left behind.
 
-Killed processes of models are in test_load_again.py and test_failed_models.py, full places in
-test_faults_full.py, bytes that are no request in test_faults_wire.py.
+Killed and stopped processes of models are in test_revive.py and test_failed_models.py, full places
+in test_faults_full.py, bytes that are no request in test_faults_wire.py.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def test_one_that_never_gets_there_is_given_up(home: Path, monkeypatch: pytest.M
         assert "The server has ended: signal 9 (SIGKILL), at " in caught.value.what
         assert f"Its log is kept: {log}. Its log ends with: " in caught.value.what
     run_folders.end(record)  # as `workbook stop` does for one that still runs
-    with pytest.raises(ServerError, match=r"No Triton server is running\.$"):
+    with pytest.raises(ServerError, match=r"^No Triton server is running\.\n"):
         connect()
 
 

@@ -38,7 +38,8 @@ _FAULTS = (
     (
         HTTPStatus.SERVICE_UNAVAILABLE,
         re.compile(
-            r"Exceeds maximum queue size|timeout expired|is not healthy|unhealthy|is not ready"
+            r"Exceeds maximum queue size|timeout expired|is not healthy|the process of model|"
+            r"The process of model|unhealthy|is not ready"
         ),
     ),
     (

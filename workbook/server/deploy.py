@@ -170,6 +170,8 @@ def undeploy(
                 todo="`workbook status` lists what there is.",
             )
         if version is None or held == [version]:
+            if now and _is_decoupled(server, name):
+                _report_ended(name, model_processes.end_streaming(server, name), report)
             try:
                 server.begin_unload(name)
             except ServerError as error:
@@ -319,6 +321,14 @@ def _deployment(server: Server, name: str, began: float) -> Deployment:
         seconds=time.monotonic() - began,
         warnings=tuple(model_warnings.of(server, name, config)),
     )
+
+
+def _is_decoupled(server: Server, name: str) -> bool:
+    try:
+        policy = server.config(name).get("model_transaction_policy", {})
+    except ServerError:
+        return False  # it is not loaded
+    return bool(policy.get("decoupled"))
 
 
 def is_stand_in(config: dict[str, object]) -> bool:

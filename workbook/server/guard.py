@@ -14,9 +14,6 @@ owner or the guard ends:
   it opens its ports.
 - If it is not started again, the guard keeps its log: the orders may name a file `kept` for it. The
   run folder is removed by the next command.
-- When the process of a Python-based model has ended by itself, Triton 24.10 keeps the model: it
-  says READY, and every request fails. The guard ends what the process has left, and starts
-  another one that loads the model again (load_again.py).
 - A server that has crashed writes a stack trace before it ends, and for that it allocates memory.
   If its heap is damaged, this allocation can wait for ever: the server answers nothing and does not
   end. The guard reads in the log that the server has crashed (`CRASHED`), and kills it `PATIENCE`
@@ -59,12 +56,10 @@ PR_SET_CHILD_SUBREAPER = 36
 ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
 RESTARTS, WITHIN = 3, 60.0  # at most this many restarts within this many seconds
-LOOK = 0.25  # seconds between two looks at the processes of models
 ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the signals by which somebody ends it
 CRASHED = re.compile(rb"^Signal \((?:6|11)\) received\.$", re.MULTILINE)  # SIGABRT, SIGSEGV
 PATIENCE = 3.0  # seconds from that line until the server has ended; the trace takes some tenths
 LOAD = "--load-model="
-STUB = "/triton_python_backend_stub"
 EXPLICIT = "--model-control-mode=explicit"
 BEGIN, END = b"+", b"-"  # the owner of a lecture's server writes them: a cell begins, a cell ends
 RELEASE = "release"  # a file in the run folder: another lecture asks that this server be paused
@@ -100,9 +95,8 @@ def main() -> int:
             remove(lecture.paused)
         with open(orders["log"], "rb") as lines:
             lines.seek(begin)
-            models = Models(server.pid, sys.argv[1], log) if orders["watch"] else None
             owner = orders.get("owner_fd")
-            why = wait(server, wake, owner, loader, lines, models, lecture)
+            why = wait(server, wake, owner, loader, lines, lecture)
         paused = why in (NEXT, IDLE)
         again = not why and crashed(server) and bool(orders.get("loaded")) and lecture is None
         again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
@@ -300,7 +294,6 @@ def wait(
     owner: int | None,
     loader: subprocess.Popen[bytes] | None,
     lines: IO[bytes],
-    models: Models | None,
     lecture: Lecture | None,
 ) -> str:
     """Wait until the server has ended, or is to end; returns why it is to end, or "".
@@ -309,7 +302,6 @@ def wait(
         loader: the process that loads the server's models, or None. When it ends, the server runs
             on.
         lines: the log, from the first line of this server on.
-        models: looks at the processes of the server's models.
         lecture: decides when the server is paused; None for a server that is not a lecture's.
     """
     watched = [wake] + ([owner] if owner is not None else [])
@@ -323,9 +315,7 @@ def wait(
             last = text[text.rfind(b"\n") + 1 :][:64]  # a line that is not written to its end
         elif time.monotonic() - crashed_at > PATIENCE:
             server.kill()
-        ready, _, _ = select.select(watched, [], [], LOOK)
-        if models is not None:
-            models.look()
+        ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready:
             words = os.read(owner, 256)
             if not words:
@@ -348,95 +338,6 @@ def keep(log: str, kept: str) -> None:
         os.unlink(kept)
     with contextlib.suppress(OSError):
         os.link(log, kept)
-
-
-class Models:
-    """The processes of a server's Python-based models, the stubs. `look` notices ended ones.
-
-    A stub that ends by itself stays in the table of processes (a zombie), because Triton waits only
-    for stubs that it ends. Each stub has a process group of its own.
-
-    Args:
-        server: the server's process id.
-        file: the orders' file.
-        log: the descriptor of the server's log.
-    """
-
-    def __init__(self, server: int, file: str, log: int) -> None:
-        self._server, self._file, self._log = server, file, log
-        self._running: dict[int, tuple[str, int]] = {}  # a model's folder, and the process group
-        self._ended: dict[int, float] = {}  # when their end was seen
-        self._times: dict[str, list[float]] = {}  # by folder: the ends of the last minute
-        self._loads: list[subprocess.Popen[bytes]] = []
-
-    def look(self) -> None:
-        """Look at all stubs. Load a model again if its stub has ended two looks ago."""
-        self._loads = [load for load in self._loads if load.poll() is None]
-        running, self._running, now = self._running, {}, time.monotonic()
-        for pid in self._children():
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                state, status = read_stat(pid)
-                if state != "Z":
-                    self._running[pid] = read_stub(pid)
-                elif pid not in running:
-                    pass  # its end has been handled
-                elif now - self._ended.setdefault(pid, now) < 2 * LOOK:
-                    self._running[pid] = running[pid]
-                else:
-                    self._load_again(
-                        *running[pid], describe_status(os.waitstatus_to_exitcode(status))
-                    )
-                    replaced = running[pid][0]  # the folder of all instances of this model
-                    for stubs in (running, self._running):
-                        for other in [p for p, (folder, _) in stubs.items() if folder == replaced]:
-                            del stubs[other]
-        self._ended = {pid: when for pid, when in self._ended.items() if pid in self._running}
-
-    def _children(self) -> list[int]:
-        """The server's child processes: the kernel lists them by the thread that started them."""
-        found = []
-        for name in glob.glob(f"/proc/{self._server}/task/*/children"):
-            with contextlib.suppress(OSError), open(name) as file:
-                found += [int(word) for word in file.read().split()]
-        return found
-
-    def _load_again(self, folder: str, group: int, why: str) -> None:
-        now = time.monotonic()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)  # what the stub has started
-        times = self._times[folder] = [t for t in self._times.get(folder, []) if now - t < WITHIN]
-        times.append(now)
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load_again.py")
-        command = [sys.executable, "-I", "-S", program, self._file, folder, why, str(len(times))]
-        self._loads.append(
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
-        )
-
-
-def read_stat(pid: int) -> tuple[str, int]:
-    """A process's state (`Z`: it has ended) and its wait status (see proc(5))."""
-    with open(f"/proc/{pid}/stat") as file:
-        words = file.read().rpartition(")")[2].split()
-    return words[0], int(words[-1])
-
-
-def read_stub(pid: int) -> tuple[str, int]:
-    """The model's folder and the process group of a stub that serves requests.
-
-    Raises:
-        ValueError: the process is another one, or a stub for auto-completion only.
-    """
-    with open(f"/proc/{pid}/cmdline") as file:
-        words = file.read().split("\0")[:-1]
-    with open(f"/proc/{pid}/comm") as file:
-        kind, _, copy = file.read().strip().partition(" ")
-    # PROGRAM FOLDER/VERSION/FILE … INSTANCE LAST; start_stub (start_stub.c) has one word before it,
-    # and its name holds the process id of the copy that it waits for.
-    program = [word.endswith(STUB) for word in words[:2]].index(True)
-    folder = os.path.dirname(os.path.dirname(words[program + 1]))
-    if words[-2] == os.path.basename(folder):
-        raise ValueError("It only completes the model's configuration.")
-    return folder, int(copy) if kind == "stub" else pid
 
 
 def crashed(server: subprocess.Popen[bytes]) -> bool:

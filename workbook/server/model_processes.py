@@ -25,6 +25,8 @@ from .connection import Server
 #: If no process of a model has ended by itself for this many seconds, all of them are killed.
 #: Triton takes 1.2 s to end one process, and ends them one after the other.
 GRACE = 2.5
+#: Seconds that revive.cc takes to see that a process has ended, and to end its streams.
+STREAMS_END = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +133,20 @@ def end(server: Server, model: str, timeout: float = 60.0) -> list[ModelProcess]
         time.sleep(0.1)
         now = time.monotonic()
     return list(killed.values())
+
+
+def end_streaming(server: Server, model: str) -> list[ModelProcess]:
+    """End the processes of a decoupled model before it is unloaded; returns them.
+
+    The server then ends the streams that wait for these processes (native/revive.cc). If the model
+    is unloading already, the server does not end them, and Triton would wait for ever.
+    """
+    found = find(server, model)
+    for process in found:
+        _kill(process.pid)
+    if found:
+        time.sleep(STREAMS_END)
+    return found
 
 
 def _kill(pid: int) -> None:

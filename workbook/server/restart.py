@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import ServerError
-from . import loading
+from . import loading, server_log
 from .connection import Server
 from .guard import EXPLICIT
-from .load_again import NOT_AGAIN
 from .restart_progress import applied, models
 
 TIMEOUT = 3600.0  # seconds for one model
@@ -92,7 +91,7 @@ class _Loading:
 
 def _say(name: str, why: str) -> None:
     """Write into the log why a model is not loaded again."""
-    print(f"{NOT_AGAIN}{name}: {' '.join(why.split())}", file=sys.stderr, flush=True)
+    print(f"{server_log.NOT_AGAIN}{name}: {' '.join(why.split())}", file=sys.stderr, flush=True)
 
 
 def main(words: Sequence[str]) -> int:

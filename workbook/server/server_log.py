@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable
 
 from .guard import ENDED
-from .load_again import NOT_AGAIN
 
-#: load_again.py writes the first and the third line, guard.py the second, restart.py the third.
+#: The beginning of the log line that says why a model is not loaded again (restart.py).
+NOT_AGAIN = "Not loaded again: "
+#: native/revive.cc writes the first two lines, guard.py the third, restart.py the fourth.
 _MODEL = re.compile(
-    r"^(?P<at>[\d:]+) The process of model '(?P<name>.+?)' has ended: (?P<how>.+)\.$",
+    r"^(?:\w\d{4} (?P<at>[\d:]+))?.*?The process of model '(?P<name>.+?)' has ended: (?P<how>.+?)\."
+    r"(?: The model is loaded again\.)?\"$",
     re.MULTILINE,
 )
+_UNLOADED = re.compile(r"Model '(.+?)' is unloaded: (.+)\"$", re.MULTILINE)
 _SERVER = re.compile(rf"^{ENDED}(?P<how>.+?), at (?P<at>\S+)\. It is started again", re.MULTILINE)
 _NOT_AGAIN = re.compile(rf"^{NOT_AGAIN}(.+?): (.+)$", re.MULTILINE)
 #: Two messages: a poll refuses a folder (the parser's own line stands before it); a load begins.
@@ -44,9 +47,11 @@ def sentences(log: str) -> list[str]:
     ]
     models: dict[str, list[tuple[str, str]]] = {}
     for match in _MODEL.finditer(log):
-        models.setdefault(match["name"], []).append((match["how"], match["at"]))
+        models.setdefault(match["name"], []).append((match["how"], match["at"] or ""))
     for model, ends in models.items():
         found += [f"The process of {model} has ended ({how})." for how in _counted(ends)]
+    for model, why in dict(_UNLOADED.findall(log)).items():
+        found.append(f"{model} was unloaded: {why}")
     for model, why in dict(_NOT_AGAIN.findall(log)).items():
         found.append(f"{model} was not loaded again: {why}")
     return found

@@ -379,7 +379,6 @@ class Triton(Server):
             "env": variables,
             "loaded": loaded,
             "kept": str(run_folders.last_log()) if restart else None,
-            "watch": not self._settings.plain and self._settings.jail is None,
             "loading": str(self._run / run_folders.LOADING),
             "repository": str(self.repository),
             "url": self.url,

@@ -26,6 +26,7 @@ _PRELOADED = tuple(
         "load_calls.c",
         "no_shell.c",
         "failed_models.cc",
+        "revive.cc",
         "shared_metrics.cc",
     )
 )

@@ -77,6 +77,14 @@ API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, in
     int64_t* device);
 API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
 
+/* revive.cc, if it is preloaded. */
+#define PRELOADED extern "C" __attribute__((weak))
+PRELOADED void workbook_started(TRITONBACKEND_ModelInstance*);
+PRELOADED int workbook_ends(TRITONBACKEND_ModelInstance*);
+PRELOADED void workbook_ended(int stub);
+PRELOADED int workbook_executes(TRITONBACKEND_ModelInstance*, char* words, size_t size);
+PRELOADED void workbook_executed();
+
 namespace {
 
 constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
@@ -579,6 +587,22 @@ void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     table[handle] = std::move(instance);
 }
 
+/* Answers requests with an error, and releases them. */
+void Refuse(TRITONBACKEND_ModelInstance* handle, TRITONBACKEND_Request** requests, uint32_t count,
+    const char* words) {
+    const uint64_t now = Now();
+    TRITONSERVER_Error* error = TRITONSERVER_ErrorNew(kUnavailable, words);
+    for (uint32_t i = 0; i < count; i++) {
+        TRITONBACKEND_Response* response = nullptr;
+        Ignore(TRITONBACKEND_ResponseNew(&response, requests[i]));
+        if (response != nullptr) Ignore(TRITONBACKEND_ResponseSend(response, kFinal, error));
+        Ignore(TRITONBACKEND_ModelInstanceReportStatistics(
+            handle, requests[i], false, now, now, now, now));
+        Ignore(TRITONBACKEND_RequestRelease(requests[i], kReleaseAll));
+    }
+    TRITONSERVER_ErrorDelete(error);
+}
+
 /* The error of a model that did not load, as the real backend reports it. Triton's Python backend
    makes each exception an internal error, and adds the exception's name and its traceback:
    "BadModel: WORDS\n\nAt:\n  FILE(LINE): FUNCTION". If the traceback has a place in
@@ -667,7 +691,10 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
             table.erase(found);
         }
     }
-    return PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+    const int stub = workbook_ends == nullptr ? 0 : workbook_ends(instance);
+    TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+    if (workbook_ended != nullptr) workbook_ended(stub);
+    return error;
 }
 
 ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
@@ -675,6 +702,7 @@ ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instanc
     TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
     if (error != nullptr) return AsTheRealBackend(error);
     try {
+        if (workbook_started != nullptr) workbook_started(instance);
         Take(instance, from);
         return nullptr;
     } catch (const std::exception& error) {  // the core then finalizes the instance
@@ -688,5 +716,15 @@ ENTRY TRITONBACKEND_ModelInstanceExecute(
         taken->Execute(requests, count);
         return nullptr;
     }
-    return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    if (workbook_executes == nullptr)
+        return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    char words[512];
+    if (workbook_executes(instance, words, sizeof words)) {
+        Refuse(instance, requests, count, words);
+        return nullptr;
+    }
+    TRITONSERVER_Error* error =
+        PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    workbook_executed();
+    return error;
 }

@@ -249,7 +249,7 @@ class _ForkServer:
             return None
         if pid == 0:
             reply.close()
-            os.setpgid(0, 0)  # the guard ends by this group what the stub has started
+            os.setpgid(0, 0)  # revive.cc ends by this group what the stub has started
             os.chdir(folder)
             if self._jail is not None:
                 words = self._enter_jail(words)

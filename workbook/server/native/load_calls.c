@@ -42,10 +42,14 @@ static Error *refusal(void) {
     return make(UNSUPPORTED, "a model cannot load or unload models here");
 }
 
+/* In revive.cc; called for each unload. Without a C++ compiler it is missing. */
+__attribute__((weak)) void workbook_unloaded(const char *model);
+
 /* Records a load (+) or an unload (-) that has succeeded. */
 static void note(char sign, const char *model) {
     const char *name = getenv(LOADED_VARIABLE);
     char line[1024];
+    if (sign == '-' && workbook_unloaded != NULL) workbook_unloaded(model);
     if (name == NULL || strchr(model, '\n') != NULL) return;
     const int size = snprintf(line, sizeof line, "%c%s\n", sign, model);
     const int file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
     if (getenv(JAIL_VARIABLE) != NULL) replace(argc, argv, "refused");
     /* Of the server's open files the stub gets only its log, and no connection of a client. */
     int keep = extra >= 0 ? dup2(extra, 3) : 2;
-    setpgid(0, 0); /* the guard ends by this group what the stub has started */
+    setpgid(0, 0); /* revive.cc ends by this group what the stub has started */
     syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u);
     execv(argv[1], argv + 1);
     perror(argv[1]);
