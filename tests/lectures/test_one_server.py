@@ -39,6 +39,13 @@ with client.InferenceServerClient({address!r}) as triton:
     print(triton.infer({model!r}, [tensor]).as_numpy("y")[0, 0])
 """
 
+#: In the notebook: its kernel's parent is another process. (The kernel itself ends without a parent.)
+OTHER_PARENT = """
+import os, types
+from workbook.lessons import one_server
+one_server.os = types.SimpleNamespace(**{**vars(os), "getppid": lambda: 1})
+"""
+
 
 class Notebook:
     """A kernel of this process, as JupyterLab starts one for a notebook."""
@@ -211,7 +218,7 @@ def test_other_programs_that_run_notebooks_are_left_alone(notebook: MakeNotebook
     """Two test processes in one checkout: their kernels have different parents."""
     first, other = notebook("first"), notebook("other")
     first.start()
-    other.run("import os; os.getppid = lambda: 1")
+    other.run(OTHER_PARENT)
     other.start()
     time.sleep(3)
     assert (first.server().state, other.server().state) == ("running", "running")
