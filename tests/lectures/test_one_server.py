@@ -39,7 +39,7 @@ with client.InferenceServerClient({address!r}) as triton:
     print(triton.infer({model!r}, [tensor]).as_numpy("y")[0, 0])
 """
 
-#: In the notebook: its kernel's parent is another process. (The kernel itself ends without a parent.)
+#: In the notebook: for the course, its kernel has another parent. (A kernel without one ends.)
 OTHER_PARENT = """
 import os, types
 from workbook.lessons import one_server
