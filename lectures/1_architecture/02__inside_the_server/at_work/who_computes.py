@@ -19,7 +19,8 @@ def totals(client):
         sums = model["inference_stats"]
         requests, cached = sums["success"]["count"], sums["cache_hit"]["count"]
         busy = sum(batch["compute_infer"]["ns"] for batch in model["batch_stats"])
-        found[model["name"]] = requests, sums["queue"]["ns"] / 1e9, busy / 1e9, cached
+        name = f"{model['name']}:{model['version']}"
+        found[name] = requests, sums["queue"]["ns"] / 1e9, busy / 1e9, cached
     return found
 
 
