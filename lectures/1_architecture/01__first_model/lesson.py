@@ -169,12 +169,12 @@ claim(
 #
 # ## A copied config
 #
-# A config is often copied from another model. This one belongs to a model `add_sub`, whose name it still has. Its folder is called `copied`.
+# A config is often copied from another model. This one still has the name of that model, `add_sub`. Its folder is called `copied`.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/copied
-# cp models/copied/config.pbtxt $TRITON_MODELS/copied
-# head -4 $TRITON_MODELS/copied/config.pbtxt
+# sed -i '2i name: "add_sub"' $TRITON_MODELS/copied/config.pbtxt
+# cat $TRITON_MODELS/copied/config.pbtxt
 
 # %%
 predict(

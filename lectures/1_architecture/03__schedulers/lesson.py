@@ -1,6 +1,6 @@
 # ---
 # title: Schedulers
-# minutes: 25
+# minutes: 27
 # ---
 
 # %% [markdown]
@@ -53,11 +53,14 @@ client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
 
 def send_six(model):
     answers = queue.Queue()
+
+    def keep(result, error):
+        answers.put(error or result)
+
     for number in range(6):
         row = grpc.InferInput("X", [1, 1], "FP32")
         row.set_data_from_numpy(np.full((1, 1), number, np.float32))
-        put = lambda result, error: answers.put(error or result)
-        client.async_infer(model, [row], put, request_id=f"r{number + 1}")
+        client.async_infer(model, [row], keep, request_id=f"r{number + 1}")
         time.sleep(0.001)
     return [answers.get().as_numpy("Y").item() for _ in range(6)]
 
@@ -118,21 +121,12 @@ claim(
 # %% [markdown]
 # ## Two instances
 #
-# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free.
+# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free. *perf_analyzer*, Triton's tool for load, keeps six requests under way, and measures in windows of `-p` milliseconds. `-f` names its report, in which times are in microseconds.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/single $TRITON_MODELS/pair
 # sed -i 's/count: 1/count: 2/' $TRITON_MODELS/pair/config.pbtxt
 # curl -sX POST $TRITON_HTTP/v2/repository/models/pair/load
-
-# %%
-pair = setup.record_together(lab, "pair", lambda: send_six("pair"))
-measure.plot_timeline(pair.spans)
-
-# %% [markdown]
-# How many requests per second is that? *perf_analyzer*, Triton's tool for load, keeps six requests under way. It measures in windows of `-p` milliseconds, and `-f` names its report, in which times are in microseconds.
-
-# %% language="bash" tags=["triton"]
 # for model in single pair; do
 #   perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 6 \
 #     -p 1000 -s 100 -r 20 -f $TRITON_MODELS/$model.csv > /dev/null
@@ -144,6 +138,10 @@ import pandas as pd
 files = {name: models / f"{name}.csv" for name in ("single", "pair")}
 reports = pd.concat([pd.read_csv(file) for file in files.values()], keys=files)
 reports[["Inferences/Second", "Server Queue", "Server Compute Infer"]]
+
+# %%
+pair = setup.record_together(lab, "pair", lambda: send_six("pair"))
+measure.plot_timeline(pair.spans)
 
 # %%
 rates, slept = reports["Inferences/Second"].values, reports["Server Compute Infer"].values
@@ -205,10 +203,10 @@ compare("schedulers.chain", known.get(last, "in several batches"), premise=chain
 #
 # ## Decoupled
 #
-# The *model transaction policy* says whether each request gets exactly one response. `countdown` is decoupled: it answers a 5 with 5, 4, 3, 2, 1.
+# The *model transaction policy* says whether each request gets exactly one response. `countdown` is decoupled: its config says `model_transaction_policy { decoupled: true }`. It answers a 5 with 5, 4, 3, 2, 1.
 
 # %%
-show("models/countdown/config.pbtxt", "models/countdown/1/model.py")
+show("models/countdown/1/model.py")
 
 # %%
 predict(
