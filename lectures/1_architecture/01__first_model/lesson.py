@@ -131,7 +131,7 @@ for way in (by_json, by_http, by_grpc):
     print(f"{way.__name__}: {way(pictures[:8]).argmax(1)}")
 
 # %% [markdown]
-# How long does one picture take? And does the server see three models, or one? It counts the requests of each model in its [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md).
+# How long does one picture take in each way? Meanwhile the server counts the requests of the model, in its [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md).
 
 
 # %% tags=["triton"]
@@ -139,8 +139,8 @@ def counts():
     """Requests that were answered, requests that failed, and executions of the model."""
     time.sleep(0.1)  # the server counts a request a moment after it has answered it
     stats = http_client.get_inference_statistics("digits")["model_stats"][0]
-    asked = stats["inference_stats"]
-    return np.array([asked["success"]["count"], asked["fail"]["count"], stats["execution_count"]])
+    sums = stats["inference_stats"]
+    return np.array([sums["success"]["count"], sums["fail"]["count"], stats["execution_count"]])
 
 
 before, times = counts(), {by_json: [], by_http: [], by_grpc: []}
