@@ -135,8 +135,7 @@ claim(
 # %% tags=["triton"]
 import pandas as pd
 
-files = {name: models / f"{name}.csv" for name in ("single", "pair")}
-reports = pd.concat([pd.read_csv(file) for file in files.values()], keys=files)
+reports = pd.concat({name: pd.read_csv(models / f"{name}.csv") for name in ("single", "pair")})
 reports[["Inferences/Second", "Server Queue", "Server Compute Infer"]]
 
 # %%
