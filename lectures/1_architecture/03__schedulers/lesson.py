@@ -257,7 +257,7 @@ claim(
 #
 # <details><summary>Errata: an old rule</summary>
 #
-# "Many responses need gRPC" is still found in guides. It is true of the path `infer`: over HTTP, the generate extension has paths of its own.
+# "Many responses need gRPC" was true before Triton had the generate extension, and some guides still say so. It is true of the path `infer` only, as you have seen.
 #
 # </details>
 
