@@ -257,7 +257,7 @@ claim(
 #
 # <details><summary>Errata: an old rule</summary>
 #
-# "Many responses need gRPC" was true before Triton had the generate extension, and some guides still say so. It is true of the path `infer` only, as you have seen.
+# "Many responses need gRPC" was the rule before Triton had the generate extension. It is still true of the path `infer`, as you have seen.
 #
 # </details>
 
