@@ -158,7 +158,7 @@ setup.plot_ways(
 
 # %%
 claim(
-    answered == sum(len(took) for took in times.values()),
+    answered == sum(map(len, times.values())),
     f"The server counted all {answered} requests for one model: the three ways end in one queue.",
     "Run the cell with the times again: another program may have asked this server.",
     id="first_model.ways",
