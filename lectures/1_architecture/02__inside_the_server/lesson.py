@@ -120,7 +120,7 @@ predict(
 # %% language="bash" tags=["triton"]
 # ask_careful() {
 #   perf_analyzer -m careful -i grpc -u $TRITON_GRPC -p 1000 -s 100 -r 20 \
-#     -f $TRITON_MODELS/$1.csv | grep -E 'throughput|latency:'
+#     -f $TRITON_MODELS/$1.csv | grep ^Concurrency
 # }
 # for model in careful neighbour; do
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
