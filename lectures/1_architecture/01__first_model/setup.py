@@ -1,118 +1,76 @@
-"""For 01__first_model: try to serve and to ask, and plot the times of three ways to ask."""
+"""For 01__first_model: the model's folder, a line of the log, and a plot of three ways to ask."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from tritonclient.utils import InferenceServerException
+from sklearn.datasets import load_digits
 
-from workbook.common.errors import LoadError
-from workbook.lessons.workspace import laboratory
+from workbook.lessons.files import place
+from workbook.lessons.shared import digits_model
 from workbook.measure import style
 
+HERE = Path(__file__).parent
 
-def try_to_serve(models: Path) -> tuple[list[str], str]:
-    """Start a server on a folder, look which models it offers, and stop it.
+
+def digits(models: Path) -> style.Picture:
+    """Copy the model that lies beside the notebook, train its weights, and draw nine pictures.
 
     Args:
-        models: a model repository.
+        models: the repository's folder.
 
     Returns:
-        The names of the models, and the server's message if it refused one, else "".
-
-    Example:
-        names, message = try_to_serve(models)
+        The first nine pictures of digits.
     """
-    try:
-        with laboratory(models) as server:
-            return [model["name"] for model in server.index(ready_only=True)], ""
-    except LoadError as error:
-        return [], error.message
+    place(models, HERE / "models/digits")
+    digits_model.save_weights(models / "digits/1/weights.npy")
+    return digits_model.show_pictures(load_digits().images[:9, None] / 16)
 
 
-def which(names: list[str]) -> str:
-    """Return the option of the question `first_model.name` that fits the models' names."""
-    options = {
-        ("digits",): "digits: the folder's name wins",
-        ("add_sub",): "add_sub: the config's name wins",
-        (): "none: Triton refuses to load it",
-    }
-    return options.get(tuple(names), "both names, for the same model")
-
-
-def try_to_ask(ask: Callable[[], Any]) -> tuple[int, str]:
-    """Send a request that the server may refuse.
+def last_line(log: str, words: str) -> str:
+    """Return the log's last message that contains `words`, without time and file; "" if none does.
 
     Args:
-        ask: a function without arguments that returns one row per answer.
-
-    Returns:
-        The number of answers, and the server's message if it refused, else "".
+        log: from `Triton.log_text`.
+        words: the text to look for.
 
     Example:
-        answers, message = try_to_ask(lambda: ask(client, http, pictures[:9]))
+        last_line(lab.log_text(), "add_sub")
     """
-    try:
-        return len(ask()), ""
-    except InferenceServerException as error:
-        return 0, str(error.message())
+    lines = [line for line in log.splitlines() if words in line]
+    return lines[-1].split("] ", 1)[-1].strip('"') if lines else ""
 
 
-def time_each(ways: Mapping[str, Callable[[], Any]], rounds: int = 40) -> pd.DataFrame:
-    """Ask in each way in turn, so that all of them meet the same load of the machine.
+def plot_ways(measured: Mapping[str, Sequence[float]]) -> style.Picture:
+    """Draw the times of several ways to ask: one row of dots per way, and a line at the median.
 
     Args:
-        ways: functions without arguments, by the name that the plot shows.
-        rounds: how often each is called.
-
-    Returns:
-        One column per way, one row per round; in milliseconds.
-
-    Example:
-        time_each({"gRPC": by_grpc, "HTTP, JSON": by_json})
-    """
-    rows = []
-    for _ in range(rounds):
-        row = {}
-        for name, ask in ways.items():
-            began = time.perf_counter()
-            ask()
-            row[name] = (time.perf_counter() - began) * 1000
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def plot_ways(times: pd.DataFrame) -> style.Picture:
-    """Draw a table of `time_each`: one row of dots per way, and a line at the median.
-
-    Args:
-        times: one column per way, in milliseconds.
+        measured: the name of each way → its times in milliseconds.
 
     Returns:
         A figure, which shows itself as a cell's last expression.
 
     Example:
-        plot_ways(time_each(ways))
+        plot_ways({"HTTP, JSON": [1.7, 1.6], "gRPC": [0.9, 0.8]})
     """
+    times = pd.DataFrame(dict(measured))
     medians = times.median()
     summary = ", ".join(f"{name} {value:.1f} ms" for name, value in medians.items())
     figure = style.Picture(8.4, 0.9 + 0.45 * len(times.columns), f"Medians: {summary}")
     axes = figure.subplots()
     style.panel(axes, "One picture, asked many times", below="ms per request", grid="x")
-    for place, name in enumerate(times.columns):
+    for row, name in enumerate(times.columns):
         lift = np.linspace(-0.2, 0.2, len(times))
         axes.plot(
-            times[name], place + lift, style.MARKS[place], color=style.COLOURS[place],
+            times[name], row + lift, style.MARKS[row], color=style.COLOURS[row],
             markersize=4, alpha=0.6, linestyle="none",
         )  # fmt: skip
-        axes.plot([medians[name]] * 2, [place - 0.34, place + 0.34], color=style.GREY, linewidth=2)
+        axes.plot([medians[name]] * 2, [row - 0.34, row + 0.34], color=style.GREY, linewidth=2)
         axes.text(
-            medians[name], place - 0.4, f"{medians[name]:.1f}", color=style.GREY, ha="center",
+            medians[name], row - 0.4, f"{medians[name]:.1f}", color=style.GREY, ha="center",
             fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(times.columns)), [str(name) for name in times.columns])

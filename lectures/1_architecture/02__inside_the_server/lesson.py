@@ -1,6 +1,6 @@
 # ---
 # title: Inside the server
-# minutes: 17
+# minutes: 28
 # ---
 
 # %% [markdown]
@@ -13,19 +13,12 @@
 # ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
 # %%
-import numpy as np
-import pandas as pd
-
 import setup
-from workbook import measure, zoo
-from workbook.common import paths
-from workbook.common.errors import WorkbookError
-from workbook.lessons import attempt, claim, compare, folder, laboratory, place, predict, show, task
-from workbook.lessons.premises import counted, steady
-from workbook.lessons.shared import digits_model
-from workbook.server import deploy
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
-setup.this_machine()
+models = folder("inside_the_server")
+setup.digits(models)  # trains small classifiers of digits, and puts their models into the folder
+lab = laboratory(models, only=["digits"])  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## Four things that run out
@@ -37,10 +30,16 @@ setup.this_machine()
 # | GPU | computation, weights | the GPU's own scheduler; the rate limiter, if it is on |
 # | disk | weights and config, when it loads | the repository manager; the backend reads |
 
+# %% language="bash" tags=["triton"]
+# echo "$(nproc) cores"
+# free -h | cut -c 1-48
+# df -h --output=size,avail .
+# nvidia-smi -L 2> /dev/null || echo "no NVIDIA GPU"
+
 # %% [markdown]
 # ## One server, how many processes?
 #
-# `digits` is the model of the last notebook: a Python model. We load it with 1, 2 and 4 instances.
+# `digits` is the model of the last notebook: a Python model. `instance_group` in its config says how many instances it has. We load it with 1, 2 and 4.
 
 # %%
 predict(
@@ -55,36 +54,55 @@ predict(
     },
 )
 
-# %%
-models = folder("inside_the_server")
-setup.add(models, "digits")
-lab = laboratory(models)
-grown = attempt(lambda: setup.grow(lab, "digits", (1, 2, 4)), setup.settled)
-grown.round(1)
-
-# %%
-own = grown.processes[2] == 4
-seen = "4, one per instance" if own else "still 1, with 4 threads"
-compare("inside.processes", seen, premise=setup.settled(grown))
-claim(
-    own,
-    "Each Python instance is a process of its own: none waits for another one's interpreter lock.",
-    "Run the cell above again: an old process may have been about to end.",
-    premise=setup.settled(grown),
-    id="inside.processes",
-)
-print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
-measure.processes(lab).round(1)
+# %% language="bash" tags=["triton"]
+# for count in 1 2 4; do
+#   sed -i "s/count: [0-9]*/count: $count/" $TRITON_MODELS/digits/config.pbtxt
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/digits/load
+#   sleep 1  # a process of the load before may be about to end
+#   echo "== $count"
+#   ps -o pid,rss,nlwp,comm -p $(pgrep -d, -f "^[^ ]*python_backend_stub $TRITON_MODELS/digits/")
+# done
 
 # %% [markdown]
-# The first row is Triton. A *stub* is the Python process of one instance. Here, stubs are copies of a *fork server*; `memory_mb` leaves out what they share.
+# `ps` shows the number of each process, its memory in KB, its threads and its program. The next cell shows what the log says, and all processes of the server, with the memory that each shares with no other one.
+
+# %%
+print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
+processes = measure.processes(lab)
+processes.round(1)
+
+# %%
+stubs = sum(processes["model"] == "digits")
+seen = "4, one per instance" if stubs == 4 else "still 1, with 4 threads"
+settled = Premise(stubs in (1, 4), f"there were {stubs} processes: an old one had not ended yet")
+compare("inside.processes", seen, premise=settled)
+claim(
+    stubs == 4,
+    "Each Python instance is a process of its own: none waits for another one's interpreter lock.",
+    "Run the two cells above again: an old process may have been about to end.",
+    premise=settled,
+    id="inside.processes",
+)
+
+# %% [markdown]
+# The *core* makes instances: for each it calls the backend ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)), as the log says. The Python backend starts a process, a *stub*. In a C++ backend, threads of the server run the instances.
 #
-# The *core* makes instances: for each it calls the backend ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)), as the log says. The Python backend starts a process. In a C++ backend, threads of the server run the instances.
+# <details><summary>Under the hood</summary>
+#
+# The first row of the table is Triton. On this course's server, stubs are copies of a *fork server*, which has loaded Python and NumPy once. So they start quickly, and share its memory. In NVIDIA's container, each stub is started anew.
+#
+# </details>
 
 # %% [markdown]
 # ## Two models, one core
 #
-# `careful` averages over thousands of noisy copies of a picture. It keeps a core busy for some milliseconds. `neighbour` does the same. On every machine, these two share one core. One client asks `careful`, request after request. Then a second client does the same with `neighbour`.
+# `careful` averages over thousands of noisy copies of a picture. It keeps a core busy for some milliseconds. `neighbour` is the same model again. `initialize` puts both onto one core, on every machine.
+
+# %%
+show("models/careful/1/model.py")
+
+# %% [markdown]
+# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds. `-f` names its report.
 
 # %%
 predict(
@@ -99,47 +117,37 @@ predict(
     },
 )
 
-# %%
-setup.add(models, "careful")
-setup.add(models, "neighbour", source="careful")
-lab.load("careful")
-lab.load("neighbour")
-picture = zoo.data.digits().x_test[:1]
-
-
-def ours():
-    before = measure.statistics(lab, "careful")
-    for _ in range(25):
-        digits_model.scores(lab, "careful", picture)
-    return measure.difference(before, measure.statistics(lab, "careful")).iloc[0]
-
-
-# %%
-def compete():
-    alone = ours()
-    with setup.busy(lab, "neighbour", picture):
-        beside = ours()
-    runs = {"alone": alone, "beside neighbour": beside, "alone again": ours()}
-    return pd.DataFrame(runs).loc[["queue_ms", "compute_infer_ms"]].astype(float).T
-
-
-def undisturbed(runs):
-    return steady(runs["compute_infer_ms"][["alone", "alone again"]], 1.25)
-
-
-runs = attempt(compete, undisturbed)
-measure.plot_bars(runs, title="One request to careful", below="ms per request")
+# %% language="bash" tags=["triton"]
+# ask_careful() {
+#   perf_analyzer -m careful -i grpc -u $TRITON_GRPC -p 1000 -s 100 -r 20 \
+#     -f $TRITON_MODELS/$1.csv | grep ^Concurrency
+# }
+# for model in careful neighbour; do
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
+# done
+# ask_careful alone
+# perf_analyzer -m neighbour -i grpc -u $TRITON_GRPC -p 60000 > /dev/null 2>&1 &
+# ask_careful beside_neighbour
+# kill $!
+# ask_careful alone_again
 
 # %%
-queue, infer = runs.loc["beside neighbour"] - runs.loc["alone"]
+names = ("alone", "beside_neighbour", "alone_again")
+runs = measure.read_reports(*(models / f"{name}.csv" for name in names))
+parts = runs[["queue_ms", "compute_infer_ms"]]
+measure.plot_bars(parts, title="One request to careful", below="ms per request")
+
+# %%
+queue, infer = parts.loc["beside_neighbour"] - parts.loc["alone"]
 longer = "their computation" if infer > queue else "their time in the queue"
-compare("inside.neighbour", longer, premise=undisturbed(runs))
+same = steady(parts["compute_infer_ms"][["alone", "alone_again"]], 1.5)
+compare("inside.neighbour", longer, premise=same)
 claim(
     infer > 3 * queue,
     f"Beside its neighbour, a request computed {infer:.0f} ms longer; its time in the queue "
     f"changed by {queue:.1f} ms.",
-    "Close other programs, and run the cell before this one again.",
-    premise=undisturbed(runs),
+    "Close other programs, and run the cell with perf_analyzer again.",
+    premise=same,
     id="inside.neighbour",
 )
 
@@ -153,21 +161,50 @@ claim(
 #
 # ### Server: requests, statistics, logs
 #
-# The server passes each request to its model's scheduler. It also keeps two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). The log and the metrics show them.
+# The server passes each request to its model's scheduler, and keeps statistics: how many requests a model had, in how many executions, and how many answers came from the cache.
+
+# %% tags=["triton"]
+import os
+import time
+
+import numpy as np
+import tritonclient.http as http
+from sklearn.datasets import load_digits
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
+pictures = (load_digits().images[:, None, None] / 16).astype(np.float32)
+
+
+def ask(model, picture):
+    image = http.InferInput("image", picture.shape, "FP32").set_data_from_numpy(picture)
+    return client.infer(model, [image]).as_numpy("scores")
+
+
+def counts(model):
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics(model)["model_stats"][0]
+    served, hits = (stats["inference_stats"][name]["count"] for name in ("success", "cache_hit"))
+    return np.array([served, stats["execution_count"], hits])
+
+
+# %% [markdown]
+# How verbose the log is can be changed while the server runs. The server also keeps two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Log and metrics name them.
+
+# %% tags=["triton"]
+client.update_log_settings({"log_verbose_level": 1})
+ask("digits", pictures[0])
+client.update_log_settings({"log_verbose_level": 0})
+# !curl -s $TRITON_METRICS/metrics | grep ^nv_pinned
 
 # %%
-begin = lab.log_size()
-lab.request("POST", "/v2/logging", json={"log_verbose_level": 1})
-digits_model.scores(lab, "digits", picture)
-lab.request("POST", "/v2/logging", json={"log_verbose_level": 0})
-states = setup.log_lines(lab.log_text(begin), "state from")
-pools = setup.log_lines(lab.log_text(), "memory pool")
-pools += [line for line in lab.metrics().splitlines() if line.startswith("nv_pinned")]
-print(*states, "", *pools, sep="\n")
+states = setup.log_lines(lab.log_text(), "state from")[-4:]
+print(*states, *setup.log_lines(lab.log_text(), "memory pool"), sep="\n")
+
+# %%
 claim(
     len(states) > 2,
     "The server leads a request through states, and writes them into its log when told to.",
-    "Run this cell again; another request may have come between.",
+    "Run the two cells above again.",
     id="inside.states",
 )
 
@@ -176,30 +213,51 @@ claim(
 #
 # ### RepoAgent
 #
-# An agent is a plug-in that checks, decrypts or converts a model's files before it loads, such as NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent). This server has none; it refuses a model that wants one.
+# An agent is a plug-in that checks, decrypts or converts a model's files before it loads, such as NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent). A config asks for it, here with a checksum of `model.py`:
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/digits $TRITON_MODELS/guarded
+# cat >> $TRITON_MODELS/guarded/config.pbtxt << 'END'
+# model_repository_agents {
+#   agents {
+#     name: "checksum"
+#     parameters { key: "MD5:1/model.py" value: "9e107d9d372bb6826bd81d3542a419d6" }
+#   }
+# }
+# END
+# curl -sX POST $TRITON_HTTP/v2/repository/models/guarded/load
 
 # %%
-agent = {"name": "checksum", "parameters": {"MD5:1/model.py": "0" * 32}}
-wants = {**lab.config("digits"), "model_repository_agents": {"agents": [agent]}}
-try:
-    lab.load("digits", config=wants)
-    words = "loaded"
-except WorkbookError as error:
-    words = error.message.splitlines()[-1]
-print(words)
+reason = setup.log_lines(lab.log_text(), "repoagent")[-1:]
+ready = client.is_model_ready("guarded")
+print(*reason, f"guarded is ready: {ready}", sep="\n")
+
+# %%
 claim(
-    "repoagent" in words,
+    bool(reason) and not ready,
     "The agent is not there, so the model was not loaded with this config.",
     "Read the server's words above: does this Triton have the checksum agent?",
     id="inside.agent",
 )
 
 # %% [markdown]
-# > **Errata.** On [the architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), the RepoAgent reads cloud storage and loads data into RAM. The core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations) reads S3, GCS and Azure; the backend loads weights. An agent [acts](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) before that.
+# This server has no agents, and it refuses a model that wants one. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) tells how to write one.
 #
+# <details><summary>Errata: the architecture slides</summary>
+#
+# On [these slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), the RepoAgent reads cloud storage and loads data into RAM. The core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations) reads S3, GCS and Azure, and the backend loads weights. An agent acts before that.
+#
+# </details>
+
+# %% [markdown]
 # ### Cache
 #
-# With `response_cache { enable: true }` in its config, a model's answers are kept: in the server's memory (`--cache-config local,size=…`), or in Redis.
+# A model whose config says `response_cache { enable: true }` has its answers kept: in the server's memory (`--cache-config local,size=…`), or in Redis.
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/digits $TRITON_MODELS/cached
+# echo 'response_cache { enable: true }' >> $TRITON_MODELS/cached/config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/cached/load
 
 # %%
 predict(
@@ -215,22 +273,33 @@ predict(
     },
 )
 
-# %%
-deploy(paths.root() / "model_repository" / "digits_cached", server=lab)
-new = np.random.default_rng().random((1, 1, 8, 8), dtype=np.float32)
-before = measure.statistics(lab, "digits_cached")
-setup.send_three_ways(lab, "digits_cached", new)
-cached = measure.counted(lab, "digits_cached", before, 3).iloc[0]
-cached[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count")
+# %% tags=["triton"]
+import requests
+import tritonclient.grpc as grpc
+
+url = f"http://{os.environ['TRITON_HTTP']}/v2/models/cached/infer"
+grpc_client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+new = np.random.default_rng().random((1, 1, 8, 8), np.float32)
+body = {"name": "image", "shape": new.shape, "datatype": "FP32", "data": new.ravel().tolist()}
+image = grpc.InferInput("image", new.shape, "FP32").set_data_from_numpy(new)
+
+before = counts("cached")
+print(requests.post(url, json={"inputs": [body]}).json()["outputs"][0]["data"][:3])
+print(ask("cached", new)[0, :3])
+print(grpc_client.infer("cached", [image]).as_numpy("scores")[0, :3])
+answered, executions, cache_hits = counts("cached") - before
+print(f"{answered} requests, {executions} executions, {cache_hits} cache hits")
 
 # %%
-ran = {1: "once", 2: "twice: once for HTTP, once for gRPC"}.get(cached.executions, "three times")
-compare("inside.cache", ran, premise=counted(cached, 3))
+twice = "twice: once for HTTP, once for gRPC"
+ran = "once" if executions == 1 else twice if executions == 2 else "three times"
+three = Premise(answered == 3, f"3 requests were sent, and the server counted {answered}")
+compare("inside.cache", ran, premise=three)
 claim(
-    cached.cache_hits == 2,
+    cache_hits == 2,
     "The model ran once; the second and the third way got the kept answer.",
-    "Run the cell before this one again: it takes a new picture.",
-    premise=counted(cached, 3),
+    "Run the cell with the three requests again: it takes a new picture.",
+    premise=three,
     id="inside.cache",
 )
 
@@ -239,25 +308,30 @@ claim(
 #
 # A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one asks `digits`; only if no score is above 5, it asks `careful`.
 #
-# > **Errata.** The slides give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
+# <details><summary>Errata: the architecture slides</summary>
+#
+# [These slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
+#
+# </details>
 
 # %%
-place(models, "models/cascade")
 show("models/cascade/1/model.py")
 
+# %% tags=["triton"]
+client.load_model("cascade")
+few = pictures[::30]
+unsure = sum(bool(ask("digits", picture).max() <= 5) for picture in few)
+earlier, _, _ = counts("careful")
+for picture in few:
+    ask("cascade", picture)
+calls = counts("careful")[0] - earlier
+print(f"{len(few)} pictures; digits was unsure of {unsure}, and careful was asked {calls} times.")
+
 # %%
-lab.load("cascade")
-before = measure.statistics(lab, "careful")
-test = zoo.data.digits().x_test[:30, None]
-unsure = sum(digits_model.scores(lab, "digits", x).max() <= 5 for x in test)
-for x in test:
-    digits_model.scores(lab, "cascade", x)
-calls = measure.counted(lab, "careful", before, unsure).requests.item()
-print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {calls} times.")
 claim(
     0 < calls == unsure,
-    f"A model asked two others: careful was asked for {calls} of {len(test)} pictures only.",
-    "Run this cell again: is somebody else asking careful?",
+    f"A model asked two others: careful was asked for {calls} of {len(few)} pictures only.",
+    "Run the cell above again: is somebody else asking careful?",
     id="inside.bls",
 )
 
@@ -269,6 +343,17 @@ claim(
 # %%
 show(models / "careful/config.pbtxt")
 task("inside_the_server.cached", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# The machine is busy. Which model is it? This program reads the statistics of all models of a server:
+
+# %%
+show("at_work/who_computes.py")
+
+# %% tags=["triton"]
+# %run at_work/who_computes.py
 
 # %% [markdown]
 # ## What to remember
@@ -299,6 +384,3 @@ task("inside_the_server.cached", server=lab)
 # </details>
 #
 # Next: [schedulers](../03__schedulers/03__schedulers.ipynb).
-
-# %%
-lab.stop()  # when the task is done

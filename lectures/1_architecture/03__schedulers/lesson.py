@@ -1,6 +1,6 @@
 # ---
 # title: Schedulers
-# minutes: 17
+# minutes: 27
 # ---
 
 # %% [markdown]
@@ -21,36 +21,60 @@
 #
 # Source: [models and schedulers](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_execution.md#models-and-schedulers).
 
+# %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("schedulers")
+place(models, "models/single", "models/joining", "models/chain", "models/countdown")
+lab = laboratory(models, only=["single"])  # a Triton server of this notebook's own
+
 # %% [markdown]
 # ## A model that takes 20 ms
 #
 # To see a scheduler and nothing else, each execution has to take the same time. So this model sleeps: 20 ms per execution, whatever it is given. It returns twice its input.
 
 # %%
-import json
+show("models/single/config.pbtxt", "models/single/1/model.py")
 
-import httpx
+# %% [markdown]
+# `send_six` sends six requests of one row, 1 ms apart, and does not wait for the answers before it has sent all. `counts` asks the server for its statistics: rows that a model computed (*inferences*), and *executions*.
+
+# %% tags=["triton"]
+import os
+import queue
+import time
+
 import numpy as np
 import tritonclient.grpc as grpc
 
-import setup
-from workbook import measure
-from workbook.common import paths
-from workbook.lessons import claim, compare, folder, laboratory, place, predict, runs, show, task
-from workbook.lessons.shared import sleeper
-from workbook.server import deploy
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
 
-# %%
-models = folder("schedulers")
-sleeper.add(models, "single", "")  # no word on batching: the default scheduler
-show(models / "single/config.pbtxt")
-two = sleeper.add(models, "pair", "").replace("count: 1", "count: 2")
-(models / "pair/config.pbtxt").write_text(two)
-lab = laboratory(models)
+
+def send_six(model):
+    answers = queue.Queue()
+
+    def keep(result, error):
+        answers.put(error or result)
+
+    for number in range(6):
+        row = grpc.InferInput("X", [1, 1], "FP32")
+        row.set_data_from_numpy(np.full((1, 1), number, np.float32))
+        client.async_infer(model, [row], keep, request_id=f"r{number + 1}")
+        time.sleep(0.001)
+    return [answers.get().as_numpy("Y").item() for _ in range(6)]
+
+
+# %% tags=["triton"]
+def counts(model):
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics(model).model_stats[0]
+    return np.array([stats.inference_count, stats.execution_count])
+
+
+send_six("single")
 
 # %% [markdown]
-# A *trace* says when each request came, waited and was computed. `runs` switches the server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) on, sends a plan, and returns what became of it. The plan: six requests, 1 ms apart. If they do not all arrive in time, it is sent again.
-#
 # ## Default
 
 # %%
@@ -67,22 +91,22 @@ predict(
     },
 )
 
-
-# %%
-six = measure.every(1, 6)
-single = runs.record_together(lab, "single", six)
-measure.plot_timeline(single.spans)
+# %% tags=["triton"]
+before = counts("single")
+send_six("single")
+print("inferences, executions:", counts("single") - before)
 
 # %% [markdown]
-# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
+# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file. The course's `record_together` switches it on, calls your function, and reads the file.
 
 # %%
-number = len(single.sizes)
-waits = single.places.start_ms - single.places.queued_ms
-print("Time in the queue, ms:", *waits.round().astype(int))
-compare("schedulers.batches", str(number), premise=single.together)
+single = setup.record_together(lab, "single", lambda: send_six("single"))
+measure.plot_timeline(single.spans)
+
+# %%
+compare("schedulers.batches", str(len(single.sizes)), premise=single.together)
 claim(
-    number == 6,
+    len(single.sizes) == 6,
     "The default scheduler put each request into an execution of its own.",
     "The config of single must say nothing about batching.",
     premise=single.together,
@@ -90,25 +114,42 @@ claim(
 )
 
 # %% [markdown]
-# `max_batch_size` limits the *rows* of one execution. Where a config leaves its tensors out, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). Python's leaves that to the model.
+# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
 #
+# `max_batch_size` limits the *rows* of one execution. Where a config leaves its tensors out, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). Python's leaves that to the model.
+
+# %% [markdown]
 # ## Two instances
 #
-# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free.
+# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free. *perf_analyzer*, Triton's tool for load, keeps six requests under way, and measures in windows of `-p` milliseconds. `-f` names its report, in which times are in microseconds.
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/single $TRITON_MODELS/pair
+# sed -i 's/count: 1/count: 2/' $TRITON_MODELS/pair/config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/pair/load
+# for model in single pair; do
+#   perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 6 \
+#     -p 1000 -s 100 -r 20 -f $TRITON_MODELS/$model.csv > /dev/null
+# done
+
+# %% tags=["triton"]
+import pandas as pd
+
+reports = pd.concat({name: pd.read_csv(models / f"{name}.csv") for name in ("single", "pair")})
+reports[["Inferences/Second", "Server Queue", "Server Compute Infer"]]
 
 # %%
-pair = runs.record_together(lab, "pair", six)
+pair = setup.record_together(lab, "pair", lambda: send_six("pair"))
 measure.plot_timeline(pair.spans)
 
 # %%
-rates = [len(run.places) / run.places.end_ms.max() for run in (single, pair)]
-both = single.together & pair.together & sleeper.slept(single.places) & sleeper.slept(pair.places)
+rates, slept = reports["Inferences/Second"].values, reports["Server Compute Infer"].values
 faster = rates[1] / rates[0]
 claim(
     faster > 1.3,
     f"Two instances computed {faster:.1f} times as many requests in the same time.",
-    "Close other programs, and run the cells of both models again.",
-    premise=both,
+    "Close other programs, and run the cell with perf_analyzer again.",
+    premise=Premise(max(slept) < 30_000, "an execution took longer than 30 ms instead of 20"),
     id="schedulers.instances",
 )
 
@@ -122,11 +163,11 @@ claim(
 # %%
 show("models/chain/config.pbtxt")
 
-# %%
-place(models, "models/chain")
-sleeper.add(models, "joining", "dynamic_batching { }", ms=60)
-lab.load("joining")
-lab.load("chain")
+# %% language="bash" tags=["triton"]
+# tail -2 $TRITON_MODELS/joining/config.pbtxt
+# for model in joining chain; do
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
+# done
 
 # %%
 predict(
@@ -141,21 +182,30 @@ predict(
     },
 )
 
+# %% tags=["triton"]
+earlier = counts("joining")
+print("four times the input:", send_six("chain"))
+print("inferences, executions of joining:", counts("joining") - earlier)
+
 # %%
-chained = runs.record_together(lab, "chain", six)
+chained = setup.record_together(lab, "chain", lambda: send_six("chain"))
 measure.plot_timeline(chained.spans, order=["single", "joining"])
 
 # %%
-last = chained.places[chained.places.model == "joining"].drop_duplicates("execution")
+places = chained.places
+last = len({*places.execution[places.model == "joining"]})
 known = {1: "all six in one execution", 6: "one by one: chain has no batcher"}
-compare("schedulers.chain", known.get(len(last), "in several batches"), premise=chained.together)
+compare("schedulers.chain", known.get(last, "in several batches"), premise=chained.together)
 
 # %% [markdown]
 # Steps of different requests overlap, and the tensors between them never leave the server.
 #
 # ## Decoupled
 #
-# The *model transaction policy* says whether each request gets exactly one response. `countdown` is decoupled: it answers a 5 with 5, 4, 3, 2, 1. We ask it over HTTP.
+# The *model transaction policy* says whether each request gets exactly one response. `countdown` is decoupled: its config says `model_transaction_policy { decoupled: true }`. It answers a 5 with 5, 4, 3, 2, 1.
+
+# %%
+show("models/countdown/1/model.py")
 
 # %%
 predict(
@@ -171,36 +221,54 @@ predict(
     },
 )
 
-# %%
-deploy(paths.root() / "model_repository" / "countdown", server=lab)
-print(lab.config("countdown")["model_transaction_policy"])
+# %% tags=["triton"]
+import requests
+
+client.load_model("countdown")
+url = f"http://{os.environ['TRITON_HTTP']}/v2/models/countdown"
 start = {"name": "start", "shape": [1], "datatype": "INT32", "data": [5]}
-url = f"{lab.url}/v2/models/countdown"
-plain = httpx.post(f"{url}/infer", json={"inputs": [start]})
-stream = httpx.post(f"{url}/generate_stream", json={"start": 5})
-print(plain.status_code, plain.text, "", stream.text.replace("\n\n", "\n"), sep="\n")
+plain = requests.post(f"{url}/infer", json={"inputs": [start]})
+print(plain.status_code, plain.text)
 
 # %%
-events = [json.loads(line[6:])["count"] for line in stream.text.splitlines() if line]
-compare("schedulers.http", setup.what_came(plain), premise=setup.found(plain))
+compare(
+    "schedulers.http",
+    setup.what_came(plain.status_code, plain.text),
+    premise=setup.found(plain.status_code),
+)
+
+# %% [markdown]
+# The path `generate_stream` of the [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) answers with a stream of events; [a later notebook](../11__generate/11__generate.ipynb) uses it.
+
+# %% tags=["triton"]
+stream = requests.post(f"{url}/generate_stream", json={"start": 5})
+print(stream.text)
+
+# %%
 claim(
-    events == [5, 4, 3, 2, 1],
+    setup.numbers(stream.text) == [5, 4, 3, 2, 1],
     "One request, five responses: over HTTP, as a stream of events.",
     "Look at the server's words above, and run that cell again.",
     id="schedulers.decoupled",
 )
 
 # %% [markdown]
-# > **Errata.** "Many responses need gRPC" is an old rule. The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) streams them over HTTP, as events; [a later notebook](../11__generate/11__generate.ipynb) uses it. In gRPC it is a stream with a callback. The last response may be empty: it carries the *final* flag.
+# In gRPC it is a stream with a callback. The last response may be empty: it carries the *final* flag.
+#
+# <details><summary>Errata: an old rule</summary>
+#
+# "Many responses need gRPC" was the rule before Triton had the generate extension. It is still true of the path `infer`, as you have seen.
+#
+# </details>
 
-# %%
-got = []
-with lab.grpc_client() as client:
-    client.start_stream(lambda result, error: got.append(result))
-    tensor = grpc.InferInput("start", [1], "INT32").set_data_from_numpy(np.array([5], np.int32))
-    client.async_stream_infer("countdown", [tensor], enable_empty_final_response=True)
-    client.stop_stream()
-for result in got:
+# %% tags=["triton"]
+got = queue.Queue()
+client.start_stream(lambda result, error: got.put(error or result))
+five = grpc.InferInput("start", [1], "INT32").set_data_from_numpy(np.array([5], np.int32))
+client.async_stream_infer("countdown", [five], enable_empty_final_response=True)
+client.stop_stream()
+while not got.empty():
+    result = got.get()
     final = result.get_response().parameters["triton_final_response"].bool_param
     print(result.as_numpy("count"), "final" if final else "")
 
@@ -212,6 +280,17 @@ for result in got:
 # %%
 show(models / "single/config.pbtxt", models / "joining/config.pbtxt")
 task("schedulers.chain", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# An ensemble is slow. Which step is it? This program asks the server for the steps and their statistics:
+
+# %%
+show("at_work/steps.py")
+
+# %% tags=["triton"]
+# %run at_work/steps.py chain
 
 # %% [markdown]
 # ## What to remember
@@ -242,6 +321,3 @@ task("schedulers.chain", server=lab)
 # </details>
 #
 # Next: [sequences](../04__sequences/04__sequences.ipynb).
-
-# %%
-lab.stop()  # when the task is done
