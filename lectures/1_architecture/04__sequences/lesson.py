@@ -1,6 +1,6 @@
 # ---
 # title: Sequences
-# minutes: 20
+# minutes: 28
 # ---
 
 # %% [markdown]
@@ -68,7 +68,8 @@ except InferenceServerException as error:
 
 # %% [markdown]
 # `max_batch_size` says how many rows one execution may have. With `direct`, an instance has as many slots. With `oldest`, `max_candidate_sequences` says how many sequences it keeps open. Further sequences wait.
-#
+
+# %% [markdown]
 # ## Direct
 #
 # The plan: A, B and C send a request per round. A comes first and runs alone; B and C come meanwhile, and run together. When B has ended, D begins.
@@ -125,20 +126,17 @@ predict(
 # %% tags=["triton"]
 play("direct")[:6]
 
-# %% [markdown]
-# The same again, with the server's traces, which say what ran when:
-
 # %%
+# The same again, with the server's traces, which say what ran when.
 direct = setup.record(lab, "direct", play)
+slot = direct.set_index("id")["slot"]
 setup.plot_slots({"direct": direct})
 
 # %%
-pair = sorted(direct["slot"][direct["id"].isin(["B1", "C1"])])
-where = f"slots {pair[0]} and {pair[1]}" if pair else ""
 by_rounds = setup.in_rounds(direct)
-compare("sequences.direct", where, premise=by_rounds)
+compare("sequences.direct", f"slots {slot['B1']} and {slot['C1']}", premise=by_rounds)
 claim(
-    direct["slot"].groupby(direct["id"].str[0]).nunique().eq(1).all(),
+    slot.groupby(slot.index.str[0]).nunique().eq(1).all(),
     "Each sequence kept its slot until it ended.",
     "Run the cell before this one again.",
     id="sequences.direct",
@@ -179,9 +177,10 @@ setup.plot_slots({"direct": direct, "oldest": oldest})
 second = oldest.set_index("id")["sum"]["A2"] if len(oldest) else 0
 as_rounds = setup.in_rounds(oldest)
 compare("sequences.oldest", {2: "2, as before"}.get(second, f"{second:g}"), premise=as_rounds)
-batches = [list(own) for _, own in oldest.groupby("execution")["slot"] if len(own)]
 claim(
-    all(max(own) + 1 == len(own) for own in batches),
+    (
+        oldest.groupby("execution")["slot"].agg("max") + 1 == oldest.groupby("execution").size()
+    ).all(),
     "No slot stayed empty: a batch of two is in slots 0 and 1, whichever sequences they are.",
     "Run the cell before this one again.",
     id="sequences.oldest",
@@ -196,9 +195,14 @@ claim(
 #
 # </details>
 #
+# The schedulers of the last notebook and of this one, side by side:
+#
+# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](schedulers.svg)
+
+# %% [markdown]
 # ## State in the server
 #
-# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to the input `before`, and returns `after`. The server stores `after`, and gives it to the sequence's next request. The config also names an *initial state*: here a file, two points for the 7.
+# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to `before`, and returns `after`, which the server gives to the sequence's next request as `before`. The config also names an *initial state*: here a file, two points for the 7.
 
 # %%
 show("models/votes/config.pbtxt")
@@ -208,13 +212,10 @@ client.load_model("votes")
 prior = np.fromfile(models / "votes/initial_state/prior", np.float32)
 print("initial state:", prior)
 
-# %% [markdown]
-# One digit, and eight bad pictures of it. The client sends the pictures only:
-
 
 # %% tags=["triton"]
 def look(pictures, sequence):
-    """Send pictures as one sequence; return the totals after each of them."""
+    """Send pictures, and nothing else, as one sequence; return the total after each."""
     totals = []
     for place, picture in enumerate(pictures, 1):
         image = grpc.InferInput("image", [1, 1, 8, 8], "FP32")
@@ -236,9 +237,6 @@ print("After each picture, this", digits.target[PLACE], "is read as", *totals.ar
 
 # %%
 setup.plot_votes(totals, digits.target[PLACE])
-
-# %% [markdown]
-# The state is in the server; the model only computes its outputs from its two inputs.
 
 # %%
 predict(
@@ -300,11 +298,6 @@ show("at_work/sequence.py")
 # - A sequence goes to one instance, in order. With direct it has one slot until it ends; with oldest its slot may differ in each execution.
 # - State in a model needs a key: the slot for direct, the correlation ID for oldest.
 # - With implicit state, the server keeps it, and begins each sequence with the initial one.
-
-# %% [markdown]
-# The schedulers of the last notebook and of this one, side by side:
-#
-# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](schedulers.svg)
 
 # %% [markdown]
 # ## Check yourself

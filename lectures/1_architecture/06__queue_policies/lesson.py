@@ -1,6 +1,6 @@
 # ---
 # title: Queue policies
-# minutes: 20
+# minutes: 28
 # ---
 
 # %% [markdown]
@@ -166,19 +166,17 @@ def sizes(model):
     """How many executions had which size, since the model was loaded."""
     time.sleep(0.1)  # the server counts a request a moment after it has answered it
     stats = client.get_inference_statistics(model, as_json=True)["model_stats"][0]
-    batches = stats.get("batch_stats", [])
-    return Counter({int(b["batch_size"]): int(b["compute_infer"]["count"]) for b in batches})
+    pairs = [(b["batch_size"], b["compute_infer"]["count"]) for b in stats.get("batch_stats", [])]
+    return Counter({int(size): int(count) for size, count in pairs})
 
 
-# %% tags=["triton"]
 rush = [(0.1 * i, f"r{i}", {}) for i in range(30)]
 rows = []
 for _ in range(10):
     before = sizes("short")
     burst = send("short", rush)
-    executions = sorted((sizes("short") - before).elements())
-    served = (burst["error"] == "").sum()
-    rows.append({"served": served, "executions": executions, "ms": burst["answered_ms"].max()})
+    row = {"served": (burst["error"] == "").sum(), "ms": burst["answered_ms"].max()}
+    rows.append({**row, "executions": sorted((sizes("short") - before).elements())})
 table = pd.DataFrame(rows)
 print(burst["error"].iloc[-1])
 table.round(0)
@@ -211,10 +209,8 @@ late = [*rush, (12, "late", {})]
 last = send("short", late).iloc[-1]
 print(f"late, after {last['answered_ms'] - last['sent_ms']:.1f} ms:", last["error"])
 
-# %% [markdown]
-# The same again, as a figure. A cross is a refusal:
-
 # %%
+# The same again, as a figure. A cross is a refusal.
 once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
@@ -236,11 +232,10 @@ slots.draw(once.places, answers=once.answers, most=8)
 # Each request that enters the queue wakes it, so under a steady load nobody waits for half a second. But a request that a full queue refuses does not enter it, and does not wake the batcher. So a short queue under a flood may leave its instance idle.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## Timeouts
 #
-# A timeout bounds the time in the queue, not the computation ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#queue-policy)). `REJECT` refuses a request whose time is over; `DELAY` puts it behind all others of its level. Here the config says 50 ms, and lets clients bring timeouts of their own:
+# A timeout bounds the time in the queue, not the computation ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#queue-policy)). `REJECT` refuses a request after it; `DELAY` puts it behind all others of its level. Here the config says 50 ms, and clients may bring their own:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/ranked $TRITON_MODELS/hasty
@@ -368,12 +363,6 @@ show("at_work/burst.py")
 # <details><summary>A model has <code>max_queue_size: 4</code> and <code>max_batch_size: 64</code>. What is wrong?</summary>
 #
 # No execution can have more than four requests: a batch is formed from what waits in the queue. The queue should hold at least one batch per instance.
-#
-# </details>
-#
-# <details><summary>At night two clients each send a request every ten seconds, at the same moment. Some answers take half a second longer; by day, none does. Where do you look?</summary>
-#
-# At the model's config: is there a queue policy or a priority? Then the second request waits while the first is computed. When that execution ends, the batcher may lose the race, and no third request wakes it ("Under the hood" above).
 #
 # </details>
 #
