@@ -212,7 +212,7 @@ print(f"late, after {last['answered_ms'] - last['sent_ms']:.1f} ms:", last["erro
 # %%
 # The same again, as a figure. A cross is a refusal.
 once = record(lab, "short", lambda: send("short", late))
-slots.draw(once.places, answers=once.answers, most=8)
+slots.draw(once.places, answers=once.answers, most=8, until_ms=60)
 
 # %% [markdown]
 # The server does not let a refused request wait for an execution. In the rush, the errors reach the client later, because it is busy with sending. So a client that is refused can soon ask elsewhere. Your monitoring sees it in the metrics:

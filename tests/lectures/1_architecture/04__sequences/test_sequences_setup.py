@@ -20,4 +20,4 @@ def test_rounds_are_as_planned_if_the_first_runs_alone_and_the_others_together()
 
 def test_each_sequence_has_a_sum_of_its_own() -> None:
     sums = setup.right_sums()
-    assert [sums[name] for name in ("A4", "B2", "C4", "D2")] == [4, 20, 400, 2000]
+    assert [sums[name] for name in ("A4", "B2", "C4", "D4")] == [4, 20, 400, 2000]
