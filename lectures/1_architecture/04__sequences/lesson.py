@@ -231,12 +231,12 @@ from sklearn.datasets import load_digits
 
 digits = load_digits()
 noise = np.random.default_rng(2).normal(0, 0.5, (8, 1, 8, 8))
-pictures = (digits.images[PLACE] / 16 + noise).astype(np.float32)
+pictures = (digits.images[702] / 16 + noise).astype(np.float32)
 totals = look(pictures, sequence=1)
-print("After each picture, this", digits.target[PLACE], "is read as", *totals.argmax(1))
+print("After each picture, this", digits.target[702], "is read as", *totals.argmax(1))
 
 # %%
-setup.plot_votes(totals, digits.target[PLACE])
+setup.plot_votes(totals, digits.target[702])
 
 # %%
 predict(

@@ -35,7 +35,7 @@ def flooded(server: Server) -> None:
     if refused >= _REFUSED:
         raise NotYet(f"On an ordinary day {refused:.0%} of the requests are refused.")
     floods = 0
-    failed = []  # what went wrong in a flood
+    failed: list[str] = []  # what went wrong in a flood
     for _ in range(_TRIES):
         before = measure.statistics(server, "flooded")
         flood = measure.send(server, "flooded", setup.flood())
