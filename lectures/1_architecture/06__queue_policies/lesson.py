@@ -199,7 +199,7 @@ claim(
 )
 
 # %% [markdown]
-# The first execution takes the requests that are there when the batcher wakes. After that, four can wait. So a queue of 4 also bounds the batch: four of the eight slots stay empty. If a rush took half a second longer than others, see "Under the hood" below.
+# The first execution takes the requests that are there when the batcher wakes. After that, four can wait. So a queue of 4 also bounds the batch: four of the eight slots stay empty.
 #
 # Now a rush of ten, and one more request, `late`, that finds the queue full:
 
@@ -211,14 +211,16 @@ print(f"after {last['answered_ms'] - last['sent_ms']:.1f} ms:", last["error"] or
 # %%
 # The same again, as a figure. A cross is a refusal.
 once = record(lab, "short", lambda: send("short", late))
-slots.draw(once.places, answers=once.answers, most=8, until_ms=60)
+slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
 # The server does not let a refused request wait for an execution. In the rush, the errors reach the client later, because it is busy with sending. So a client that is refused can soon ask elsewhere.
 #
-# <details><summary>Under the hood: half a second in which the instance is idle</summary>
+# The second execution may begin half a second late, although the instance is idle:
 #
-# In release 24.10, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request comes, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`). Then a row of the table has some 500 ms more than the others.
+# <details><summary>Under the hood: an idle half second</summary>
+#
+# In release 24.10, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request comes, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`). The column `ms` of the table shows how often this happened.
 #
 # </details>
 #
@@ -227,7 +229,8 @@ slots.draw(once.places, answers=once.answers, most=8, until_ms=60)
 # Each request that enters the queue wakes it, so under a steady load nobody waits for half a second. But a request that a full queue refuses does not enter it, and does not wake the batcher. So a short queue under a flood may leave its instance idle.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Timeouts
 #
 # A timeout bounds the time in the queue, not the computation ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#queue-policy)). `REJECT` refuses a request after it; `DELAY` puts it behind all others of its level. Here the config says 50 ms, and clients may bring their own:
@@ -293,6 +296,8 @@ except InferenceServerException as error:
 # !curl -s $TRITON_METRICS/metrics | grep 'request_failure.*REJECTED'
 
 # %% [markdown]
+# `REJECTED` counts timeouts. `short` refused many requests because its queue was full, and release 24.10 counts none of them. So count errors at the client, too.
+#
 # <details><summary>Under the hood: when is a timeout noticed?</summary>
 #
 # In release 24.10, the batcher looks at timeouts when an instance is free, or each half second ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc)).
