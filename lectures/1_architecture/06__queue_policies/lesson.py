@@ -214,7 +214,7 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# The server does not let a refused request wait for an execution. In the rush, the errors reach the client later, because it is busy with sending. So a client that is refused can soon ask elsewhere.
+# A refused request does not wait for an execution, so its client can soon ask elsewhere. In the rush, errors came later, because the client was busy with sending.
 #
 # The second execution may begin half a second late, although the instance is idle:
 #
@@ -296,7 +296,7 @@ except InferenceServerException as error:
 # !curl -s $TRITON_METRICS/metrics | grep 'request_failure.*REJECTED'
 
 # %% [markdown]
-# `REJECTED` counts timeouts. `short` refused many requests because its queue was full, and release 24.10 counts none of them. So count errors at the client, too.
+# In release 24.10, this counts timeouts, and not what a full queue refuses. So count errors at the client, too.
 #
 # <details><summary>Under the hood: when is a timeout noticed?</summary>
 #
@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# The plan has 40 requests, 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The simulator knows both outcomes of each race in the queue; the figure shows those nearest to the server's run.
+# The plan has 40 requests, 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The figure shows the outcome of each race that is nearest to the server's run.
 
 # %%
 bench = setup.simulator(lab, "short")
