@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# The plan has 40 requests, 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The figure shows the outcome of each race that is nearest to the server's run.
+# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The figure shows the races as the server's run had them.
 
 # %%
 bench = setup.simulator(lab, "short")
