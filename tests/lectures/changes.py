@@ -14,7 +14,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "04__pytorch": [("setup.sentence(tokens=9)", "setup.sentence(tokens=7)")],
     "05__dynamic_batcher": [("seconds=0.6", "seconds=0.5")],
     "05__onnxruntime": [("range(30)", "range(20)")],
-    "06__queue_policies": [("setup.rushes(rush_once, 10)", "setup.rushes(rush_once, 8)")],
+    "06__queue_policies": [("range(10)", "range(8)")],
     "07__model_repository_manager": [('"count": 3', '"count": 2')],
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],
     "08__fil": [("n_estimators=60", "n_estimators=40")],

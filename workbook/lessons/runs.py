@@ -25,8 +25,8 @@ class Run:
     """What the server did with a plan.
 
     Attributes:
-        answers: of `measure.send`, one row per request, with `error` if it was refused. Without
-            rows, if a function sent the requests.
+        answers: of `measure.send`, one row per request, with `error` if it was refused. If a
+            function sent the requests, the table that it returned, or one without rows.
         places: of `measure.executions`, one row per request that was computed.
         counts: what the statistics endpoint counted meanwhile, of `measure.difference`.
         spans: of `measure.traces`, for `measure.plot_timeline`.
@@ -69,7 +69,8 @@ def record(
         run = record(lab, "eager", lambda: steady("eager", 200))    # a function of the notebook
 
     Args:
-        requests: a plan, or a function that sends requests and returns when they are answered.
+        requests: a plan, or a function that sends requests and returns when they are answered. If
+            it returns a table like that of `measure.send`, this becomes `answers`.
 
     Raises:
         WorkbookError: the plan is empty, or the server has no trace file.
@@ -78,11 +79,10 @@ def record(
     before = measure.statistics(server, model)
     answers = pd.DataFrame(columns=ANSWERS)
     with measure.recording(server) as seen:
-        if callable(requests):
-            requests()
-        else:
-            answers = measure.send(server, model, requests)
-    if callable(requests):
+        returned = requests() if callable(requests) else measure.send(server, model, requests)
+        if isinstance(returned, pd.DataFrame):
+            answers = returned
+    if "error" not in answers or answers.empty:
         counts = measure.difference(before, measure.statistics(server, model))
     else:
         served = int((answers["error"] == "").sum())

@@ -1,6 +1,6 @@
 # ---
 # title: Sequences
-# minutes: 16
+# minutes: 28
 # ---
 
 # %% [markdown]
@@ -16,14 +16,13 @@
 # How it puts different sequences together is its *strategy*: `direct` or `oldest`.
 
 # %%
-import numpy as np
-import pandas as pd
-
 import setup
-from workbook import measure, zoo
-from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, show, task
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
 models = folder("sequences")
+place(models, "models/direct")
+setup.votes(models)  # a model for the second half
+lab = laboratory(models, only=["direct"])  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## A model with a memory
@@ -33,22 +32,83 @@ models = folder("sequences")
 # %%
 show("models/direct/1/memory.py", "models/direct/config.pbtxt")
 
-# %%
-strategies = {"direct": "direct { }", "oldest": "oldest { max_candidate_sequences: 8 }"}
-for name, strategy in strategies.items():
-    setup.add_sums(models, name, strategy)  # the same files, another strategy in the config
-lab = laboratory(models)
+# %% [markdown]
+# A sequence of three requests; and a request that forgets to start one:
+
+# %% tags=["triton"]
+import os
+import time
+
+import numpy as np
+import pandas as pd
+import tritonclient.grpc as grpc
+from tritonclient.utils import InferenceServerException
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+x = grpc.InferInput("X", [1, 1], "FP32")
+
+# %% tags=["triton"]
+for number in (1, 2, 3):
+    x.set_data_from_numpy(np.array([[number]], np.float32))
+    flags = {"sequence_start": number == 1, "sequence_end": number == 3}
+    answer = client.infer("direct", [x], sequence_id=42, **flags)
+    print(number, "→", answer.as_numpy("SUM").item())
+try:
+    client.infer("direct", [x], sequence_id=43)
+except InferenceServerException as error:
+    print(error)
+
+# %% [markdown]
+# Over HTTP they are [parameters](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_sequence.md). This sequence has one request:
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2/models/direct/infer -d '{
+#   "parameters": {"sequence_id": 44, "sequence_start": true, "sequence_end": true},
+#   "inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}'
 
 # %% [markdown]
 # `max_batch_size` says how many rows one execution may have. With `direct`, an instance has as many slots. With `oldest`, `max_candidate_sequences` says how many sequences it keeps open. Further sequences wait.
-#
+
+# %% [markdown]
 # ## Direct
 #
-# The plan: A, B and C send a request per round. A comes first and runs alone; B and C come meanwhile, and run together.
+# The plan: A, B and C send a request per round. A comes first and runs alone; B and C come meanwhile, and run together. When B has ended, D begins.
 
-# %%
-two_rounds = [(r.id, r.at_ms, r.start, r.end) for r in setup.plan()[:6]]
-pd.DataFrame(two_rounds, columns=["request", "at ms", "start", "end"])
+# %% tags=["triton"]
+rounds = ["ABC", "ABC", "ADC", "ADC"]
+plan = [
+    {
+        "id": f"{who}{turn + 1}",
+        "at_ms": 60 * turn + 5 * place,
+        "start": turn == 0 or who not in rounds[turn - 1],
+        "end": turn == 3 or who not in rounds[turn + 1],
+    }
+    for turn, senders in enumerate(rounds)
+    for place, who in enumerate(senders)
+]
+pd.DataFrame(plan)[:6]
+
+# %% [markdown]
+# A gRPC *stream* carries requests and answers over one connection. So the client sends the next request before it has the last answer, and all requests of a sequence reach the same server ([protocols](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#httprest-and-grpc-protocols)).
+
+
+# %% tags=["triton"]
+def play(model):
+    """Send the plan on a stream; return each request's slot and sum."""
+    answers = []
+    client.start_stream(lambda result, error: answers.append(error or result))
+    began = time.perf_counter() + 0.02
+    for request in plan:
+        name, who = request["id"], request["id"][0]
+        time.sleep(max(0, began + request["at_ms"] / 1000 - time.perf_counter()))
+        x.set_data_from_numpy(np.array([[10 ** "ABCD".index(who)]], np.float32))
+        flags = {"sequence_start": request["start"], "sequence_end": request["end"]}
+        client.async_stream_infer(model, [x], request_id=name, sequence_id=ord(who), **flags)
+    client.stop_stream()  # waits for all answers
+    names = [answer.get_response().id for answer in answers]
+    numbers = [[answer.as_numpy(each).item() for each in ("SLOT", "SUM")] for answer in answers]
+    return pd.DataFrame(numbers, columns=["slot", "sum"]).assign(id=names)
+
 
 # %%
 predict(
@@ -63,18 +123,20 @@ predict(
     },
 )
 
-# %%
-direct = setup.record(lab, "direct")
-setup.plot_slots({"direct": setup.seats(direct)})
+# %% tags=["triton"]
+play("direct")[:6]
 
 # %%
-by_slot = setup.seats(direct)
-pair = sorted(by_slot.set_index("id").slot[["B1", "C1"]])
-where = f"slots {pair[0]} and {pair[1]}"
-compare("sequences.direct", where, premise=setup.in_rounds(direct))
-kept = by_slot.groupby(by_slot.id.str[0]).slot.nunique().eq(1)
+# The same again, with the server's traces, which say what ran when.
+direct = setup.record(lab, "direct", play)
+slot = direct.set_index("id")["slot"]
+setup.plot_slots({"direct": direct})
+
+# %%
+by_rounds = setup.in_rounds(direct)
+compare("sequences.direct", f"slots {slot['B1']} and {slot['C1']}", premise=by_rounds)
 claim(
-    kept.all(),
+    slot.groupby(slot.index.str[0]).nunique().eq(1).all(),
     "Each sequence kept its slot until it ended.",
     "Run the cell before this one again.",
     id="sequences.direct",
@@ -86,6 +148,13 @@ claim(
 # ## Oldest
 #
 # This strategy is a dynamic batcher that takes the oldest requests of *different* sequences. The model and the plan stay as they are.
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/direct $TRITON_MODELS/oldest
+# cd $TRITON_MODELS/oldest
+# sed -i 's/direct { }/oldest { max_candidate_sequences: 8 }/' config.pbtxt
+# grep -A1 sequence_batching config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/oldest/load
 
 # %%
 predict(
@@ -101,17 +170,17 @@ predict(
 )
 
 # %%
-oldest = setup.record(lab, "oldest")
-setup.plot_slots({"direct": by_slot, "oldest": setup.seats(oldest)})
+oldest = setup.record(lab, "oldest", play)
+setup.plot_slots({"direct": direct, "oldest": oldest})
 
 # %%
-by_age = setup.seats(oldest)
-second = by_age.set_index("id")["sum"]["A2"]
-answer = {2: "2, as before"}.get(second, f"{second:g}")
-compare("sequences.oldest", answer, premise=setup.in_rounds(oldest))
-full = by_age.groupby("execution").slot.agg(["max", "size"])
+second = oldest.set_index("id")["sum"]["A2"] if len(oldest) else 0
+as_rounds = setup.in_rounds(oldest)
+compare("sequences.oldest", {2: "2, as before"}.get(second, f"{second:g}"), premise=as_rounds)
 claim(
-    (full["max"] + 1 == full["size"]).all(),
+    (
+        oldest.groupby("execution")["slot"].agg("max") + 1 == oldest.groupby("execution").size()
+    ).all(),
     "No slot stayed empty: a batch of two is in slots 0 and 1, whichever sequences they are.",
     "Run the cell before this one again.",
     id="sequences.oldest",
@@ -120,30 +189,54 @@ claim(
 # %% [markdown]
 # With this strategy, B and C were in slots 0 and 1. So A, alone in slot 0, found the sum of B there: 10.
 #
-# > **Errata.** [The architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) say that with *oldest* "a large request is divided into smaller ones". A request is never split. *Oldest* batches requests of different sequences ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md#oldest)).
+# <details><summary>Errata: the architecture slides</summary>
+#
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) say that with *oldest* "a large request is divided into smaller ones". A request is never split. *Oldest* batches requests of different sequences ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md#oldest)).
+#
+# </details>
+#
+# The schedulers of the last notebook and of this one, side by side:
+#
+# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](schedulers.svg)
 
 # %% [markdown]
 # ## State in the server
 #
-# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to the input `before`, and returns `after`. The server stores `after`, and gives it to the sequence's next request. The config also names an *initial state*: here a file, two points for the 7.
+# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to `before`, and returns `after`, which the server gives to the sequence's next request as `before`. The config also names an *initial state*: here a file, two points for the 7.
 
 # %%
 show("models/votes/config.pbtxt")
-setup.add_votes(models)
-lab.load("votes")
+
+# %% tags=["triton"]
+client.load_model("votes")
+prior = np.fromfile(models / "votes/initial_state/prior", np.float32)
+print("initial state:", prior)
+
+
+# %% tags=["triton"]
+def look(pictures, sequence):
+    """Send pictures, and nothing else, as one sequence; return the total after each."""
+    totals = []
+    for place, picture in enumerate(pictures, 1):
+        image = grpc.InferInput("image", [1, 1, 8, 8], "FP32")
+        image.set_data_from_numpy(picture[None])
+        flags = {"sequence_start": place == 1, "sequence_end": place == len(pictures)}
+        answer = client.infer("votes", [image], sequence_id=sequence, **flags)
+        totals.append(answer.as_numpy("total")[0])
+    return np.array(totals)
+
+
+# %% tags=["triton"]
+from sklearn.datasets import load_digits
+
+digits = load_digits()
+noise = np.random.default_rng(2).normal(0, 0.5, (8, 1, 8, 8))
+pictures = (digits.images[702] / 16 + noise).astype(np.float32)
+totals = look(pictures, sequence=1)
+print("After each picture, this", digits.target[702], "is read as", *totals.argmax(1))
 
 # %%
-data = zoo.data.digits()
-noise = np.random.default_rng(2).normal(0, 0.5, (8, 1, 8, 8))
-digit = int(data.y_test[33])
-pictures = (data.x_test[33] + noise).astype(np.float32)  # one digit, eight bad pictures
-seen = measure.send(lab, "votes", setup.looks(pictures))
-totals = np.array([out["total"][0] for out in seen.outputs])
-print("After each picture, this", digit, "is read as", *totals.argmax(1))
-setup.plot_votes(totals, digit)
-
-# %% [markdown]
-# The state is in the server; the model only computes its outputs from its two inputs.
+setup.plot_votes(totals, digits.target[702])
 
 # %%
 predict(
@@ -158,19 +251,21 @@ predict(
     },
 )
 
+# %% tags=["triton"]
+again = look(pictures[:1], sequence=1)[0]
+blank = look(np.zeros((1, 1, 8, 8), np.float32), sequence=2)[0]
+print("the first picture:", again.round(1), "and before:", totals[0].round(1))
+print("an empty picture: ", blank.round(1))
+
 # %%
-again = measure.send(lab, "votes", setup.looks(pictures[:1])).outputs[0]["total"][0]
-blank = measure.send(lab, "votes", setup.looks(np.zeros((1, 1, 8, 8), np.float32), sequence=2))
-same = np.allclose(again, totals[0], atol=1e-4)  # as in the first sequence
+same = abs(again - totals[0]).max() < 1e-4  # as in the first sequence
 first = "the initial state, plus the scores" if same else "the scores of the picture alone"
-compare("sequences.fresh", first, premise=Premise(not seen.error.any(), "a request was refused"))
-prior = np.fromfile(models / "votes/initial_state/prior", np.float32)
-print("initial state:", prior)
-print("first total of an empty picture:", blank.outputs[0]["total"][0].round(1))
+complete = Premise(len(totals) == 8, "a request was refused")
+compare("sequences.fresh", first, premise=complete)
 claim(
     same and prior.argmax() == 7,
     "Each sequence begins with the initial state, and the server keeps what follows.",
-    "Run the two cells with votes again.",
+    "Run the cells with votes again.",
     id="sequences.state",
 )
 
@@ -179,14 +274,23 @@ claim(
 #
 # ## Your turn
 #
-# `oldest` mixes its sequences up. Correct it, and keep the strategy: a third control input gives the model the correlation ID. Write `oldest/config.pbtxt` and `oldest/1/memory.py` in new cells with `%%writefile {models}/oldest/…`, and run `lab.load("oldest")`.
+# `apart` is the model `oldest`, which mixes its sequences up. Correct [its config](models/apart/config.pbtxt) and [its memory](models/apart/1/memory.py), and keep the strategy: a third control input gives the model the correlation ID. Save both files, and run the cell.
 
 # %%
-show(models / "oldest/config.pbtxt")
+setup.apart(models)  # the model, with your two files
+lab.load("apart")
 task("sequences.apart", server=lab)
 
+# %% [markdown]
+# ## The same at work, without this course
+#
+# A class that numbers a sequence, and sets the flags:
+
 # %%
-lab.stop()  # when the task is done
+show("at_work/sequence.py")
+
+# %% tags=["triton"]
+# %run at_work/sequence.py direct 1 2 3
 
 # %% [markdown]
 # ## What to remember
@@ -194,11 +298,6 @@ lab.stop()  # when the task is done
 # - A sequence goes to one instance, in order. With direct it has one slot until it ends; with oldest its slot may differ in each execution.
 # - State in a model needs a key: the slot for direct, the correlation ID for oldest.
 # - With implicit state, the server keeps it, and begins each sequence with the initial one.
-
-# %% [markdown]
-# The schedulers of the last notebook and of this one, side by side:
-#
-# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](schedulers.svg)
 
 # %% [markdown]
 # ## Check yourself
@@ -217,7 +316,7 @@ lab.stop()  # when the task is done
 #
 # <details><summary>Two replicas of the server stand behind a load balancer. What must it do for sequences?</summary>
 #
-# Send all requests of a sequence to the same replica. Neither the model's state nor the server's is shared between them.
+# Send all requests of a sequence to the same replica. Neither the model's state nor the server's is shared between them. A gRPC stream does this by itself: it is one connection to one replica.
 #
 # </details>
 #

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from workbook.server import Server
 WORTH = {"A": 1.0, "B": 10.0, "C": 100.0, "D": 1000.0}
 #: Which sequences send a request in each round. B ends with the second; D begins with the third.
 ROUNDS = ("ABC", "ABC", "ADC", "ADC")
-#: The digit that the prior of `add_votes` prefers, and by how much.
+#: The digit that the prior of `votes` prefers, and by how much.
 PRIOR, WEIGHT = 7, 2.0
 
 #: Milliseconds from one request of a round to the next. Even on a busy machine the second must not
@@ -31,24 +31,16 @@ APART_MS = 5.0
 HERE = Path(__file__).parent / "models"
 
 
-def add_sums(models: Path, name: str, strategy: str) -> None:
-    """Copy the model `direct` of this notebook into a repository, with another strategy.
-
-    Args:
-        models: the repository's folder.
-        name: the model's name there.
-        strategy: a field of `sequence_batching` in its config.
-
-    Example:
-        add_sums(models, "oldest", "oldest { max_candidate_sequences: 8 }")
-    """
-    files.place(models, HERE / "direct", name=name)
-    config = models / name / "config.pbtxt"
-    config.write_text(config.read_text("utf-8").replace("direct { }", strategy), "utf-8")
+def apart(models: Path) -> None:
+    """Make the task's model, with the two files that lie beside the notebook."""
+    files.place(models, HERE / "direct", name="apart")
+    files.place(models, HERE / "apart")
 
 
 def plan(every_ms: float = 60.0) -> list[measure.Request]:
-    """Plan four sequences in four rounds. In each round A comes first, the others a moment later.
+    """Plan four sequences in four rounds, as the notebook does, for `measure.send`.
+
+    In each round A comes first, the others a moment later.
 
     Args:
         every_ms: from one round to the next, in milliseconds.
@@ -85,30 +77,28 @@ def seats(run: Run) -> pd.DataFrame:
     """Return the slot of each request of a run, and the sum that it received.
 
     Args:
-        run: of a model of `add_sums`, sent as `plan`.
+        run: of a model with a memory. Its answers have `id`, `slot` and `sum`.
 
     Returns:
         One row per request, in the order of their executions: `id`, `execution`, `start_ms`,
         `end_ms`, `slot`, `sum`, and `right`, the sum that its sequence should have.
     """
     table = run.places.merge(run.answers, left_on="request_id", right_on="id")
-    table["slot"] = [out["SLOT"].item() for out in table["outputs"]]
-    table["sum"] = [out["SUM"].item() for out in table["outputs"]]
     table["right"] = table["id"].map(right_sums())
     columns = ["id", "execution", "start_ms", "end_ms", "slot", "sum", "right"]
     return table.sort_values(["start_ms", "slot"])[columns].reset_index(drop=True)
 
 
-def in_rounds(run: Run) -> Premise:
+def in_rounds(table: pd.DataFrame) -> Premise:
     """Premise: in each round the first request ran alone, and then the other two together, in slots
     in the order in which they were sent.
 
     If the last request overtakes the one before it, a wrong memory gives different sums.
 
     Args:
-        run: of a model of `add_sums`, sent as `plan`.
+        table: of `seats`.
     """
-    batches = seats(run).groupby("execution", sort=False)["id"].agg("".join)
+    batches = table.groupby("execution", sort=False)["id"].agg("".join)
     wanted = [
         "".join(f"{name}{number}" for name in part)
         for number, names in enumerate(ROUNDS, 1)
@@ -119,24 +109,32 @@ def in_rounds(run: Run) -> Premise:
     )
 
 
-def record(server: Server, model: str) -> Run:
-    """Send `plan` to a model of `add_sums`. If it did not run in rounds, send it again.
+def record(server: Server, model: str, play: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Let a function of the notebook send the plan to a model, and read the server's traces.
+
+    If the requests did not run in rounds, the plan is sent again.
+
+    Args:
+        play: takes the model's name; returns `id`, `slot` and `sum` of each request.
+
+    Returns:
+        The table of `seats`.
 
     Raises:
         ServerError: no server, or no such model.
     """
-    return attempt(lambda: runs.record(server, model, plan()), in_rounds)
+    return attempt(lambda: seats(runs.record(server, model, lambda: play(model))), in_rounds)
 
 
 def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
     """Draw executions as columns of slots: one panel per model, all over the same axis of time.
 
     Args:
-        tables: from `seats`, by the panels' titles. Slots without a request are dashed; wrong sums
+        tables: from `record`, by the panels' titles. Slots without a request are dashed; wrong sums
             are marked.
 
     Example:
-        plot_slots({"direct": seats(run)})
+        plot_slots({"direct": record(lab, "direct", play)})
     """
     deep = 1 + int(max(table["slot"].max() for table in tables.values()))
     summary = "; ".join(f"{name}: {_describe(table)}" for name, table in tables.items())
@@ -171,7 +169,7 @@ def _describe(table: pd.DataFrame) -> str:
     return ", ".join(f"{row.id} in slot {row.slot}" for row in table.itertuples())
 
 
-def add_votes(models: Path) -> None:
+def votes(models: Path) -> None:
     """Make `votes`, an ONNX model that adds a picture's scores to its state.
 
     Inputs `image` and `before` (the state), outputs `total` and `after` (the new state, the same
@@ -215,21 +213,6 @@ def add_votes(models: Path) -> None:
     prior[PRIOR] = WEIGHT
     (home / "initial_state").mkdir(exist_ok=True)
     (home / "initial_state/prior").write_bytes(prior.tobytes())
-
-
-def looks(pictures: Any, sequence: int = 1) -> list[measure.Request]:
-    """Plan one sequence for `votes`, with one request per picture.
-
-    Args:
-        pictures: an array (n, 1, 8, 8).
-        sequence: its number.
-    """
-    last = len(pictures) - 1
-    return [
-        measure.Request(f"look{i}", inputs={"image": picture[None]}, sequence=sequence,
-                        start=i == 0, end=i == last)
-        for i, picture in enumerate(pictures)
-    ]  # fmt: skip
 
 
 def plot_votes(totals: Any, digit: int) -> style.Picture:

@@ -1,4 +1,4 @@
-config = models / "oldest/config.pbtxt"
+config = models / "apart/config.pbtxt"
 corrid = """sequence_batching {
   control_input {
     name: "CORRID"
@@ -6,7 +6,7 @@ corrid = """sequence_batching {
   }"""
 config.write_text(config.read_text().replace("sequence_batching {", corrid))
 write(
-    models / "oldest/1/memory.py",
+    models / "apart/1/memory.py",
     """
 sums = {}  # one per sequence
 
@@ -18,4 +18,4 @@ def add(slot, brought):
     return sums[sequence]
 """,
 )
-lab.load("oldest")
+lab.load("apart")

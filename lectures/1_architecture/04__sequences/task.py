@@ -23,18 +23,17 @@ _TRIES = 3
         "CONTROL_SEQUENCE_CORRID is the control input with the correlation ID. In config.pbtxt it "
         "has a data type in place of two values: data_type: TYPE_UINT64. In memory.py it is "
         'brought["CORRID"], if you call it so.',
-        "Keep the sums in a dictionary by that number, in oldest/1/memory.py; then run "
-        'lab.load("oldest").',
+        "Keep the sums in a dictionary by that number, in memory.py.",
     ),
 )
 def apart(server: Server) -> None:
-    """The model oldest gives each sequence its own sum, with the strategy oldest."""
-    if not server.ready("oldest"):
-        raise NotYet("The model oldest is not ready.")
-    if "oldest" not in server.config("oldest").get("sequence_batching", {}):
+    """The model apart gives each sequence its own sum, with the strategy oldest."""
+    if not server.ready("apart"):
+        raise NotYet("The model apart is not ready.")
+    if "oldest" not in server.config("apart").get("sequence_batching", {}):
         raise NotYet("Its config has another strategy than oldest.")
     for _ in range(_TRIES):
-        answers = measure.send(server, "oldest", setup.plan())
+        answers = measure.send(server, "apart", setup.plan())
         refused = answers[answers["error"] != ""]
         if len(refused):
             raise NotYet(f"{refused['id'].iloc[0]} was refused: {refused['error'].iloc[0]}")
@@ -65,5 +64,5 @@ def _changed_slots(answers: pd.DataFrame) -> bool:
 
 def start(folder: Path) -> Server:
     """Serve the model as the notebook has it: it keeps one sum per slot."""
-    setup.add_sums(folder, "oldest", "oldest { max_candidate_sequences: 8 }")
+    setup.apart(folder)
     return laboratory(folder)

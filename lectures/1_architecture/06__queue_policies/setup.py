@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbook import measure
+from workbook.lessons import files, simulated
 from workbook.lessons.premises import Premise
 from workbook.lessons.runs import Run
 from workbook.lessons.shared import sleeper
+from workbook.server import Server
 
-#: What the reader's task starts with: a queue that is too short for ordinary traffic.
-SHORT = "dynamic_batching { default_queue_policy { max_queue_size: 2 } }"
+HERE = Path(__file__).parent / "models"
+
+#: The first letters of requests' names → who sends them.
+_KINDS = {"u": "urgent", "a": "ordinary", "b": "ordinary", "h": "25 ms", "p": "500 ms"}
 
 #: How late a request of a flood may be sent. Later ones would make the flood a lighter load.
 _LATE_MS = 60.0
@@ -38,15 +42,25 @@ def found_a_queue(run: Run) -> Premise:
     )
 
 
-def executions_waited(run: Run) -> pd.Series:
-    """Count the executions that began after a request arrived, up to and including its own."""
+def kind(name: str) -> str:
+    """Who sends a request of the notebook's plans: `u0` is urgent."""
+    return _KINDS[name[0]]
+
+
+def executions_waited(run: Run) -> pd.DataFrame:
+    """Count the executions that began after a request arrived, up to and including its own.
+
+    Returns:
+        The `mean` and the `median` of `urgent` and of `ordinary` requests.
+    """
     places = run.places
     starts = places["start_ms"].unique()
     counts = [
         int(((starts > row.queued_ms) & (starts <= row.start_ms)).sum())
         for row in places.itertuples()
     ]
-    return pd.Series(counts, index=places["request_id"])
+    kinds = [kind(name) for name in places["request_id"]]
+    return pd.Series(counts).groupby(kinds).agg(["mean", "median"])
 
 
 def sent_within(run: Run, ms: float) -> Premise:
@@ -56,49 +70,22 @@ def sent_within(run: Run, ms: float) -> Premise:
     return Premise(took < ms, f"sending the requests took {took:.0f} ms, and {ms:g} are allowed")
 
 
-def over_in_time(run: Run) -> Premise:
-    """Premise: the rush was over before the first execution ended, and there was a second one.
-
-    Otherwise later requests find room in the queue, and there is a third execution; or the batcher
-    woke so late that all others had been refused, and there is only one.
-    """
-    count = len(run.sizes)
-    return Premise(
-        count == 2, f"the number of executions was {count}, since the rush came unevenly"
-    )
+def was_overload(run: Run) -> Premise:
+    """Premise: the plan of the timeouts was sent in its 78 ms, and executions took their 20 ms."""
+    return sent_within(run, 120) & sleeper.slept(run.places)
 
 
 def enough(rushes: pd.DataFrame) -> Premise:
-    """Premise: in at least five runs the rush was over before its first execution ended."""
-    count = int((rushes["executions"] == 2).sum())
-    return Premise(count >= 5, f"only {count} of {len(rushes)} rushes had two executions")
+    """Premise: in at least five rushes there were two executions.
 
-
-def rushes(run_once: Callable[[], Run], count: int) -> pd.DataFrame:
-    """Repeat the same rush: the sizes of its executions, how many requests were served, and when.
+    If a rush takes longer than the first execution, later requests find room in the queue, and
+    there is a third one. If the batcher wakes after all others have been refused, there is one.
 
     Args:
-        run_once: sends the rush and returns a `Run`.
-        count: the number of runs.
-
-    Returns:
-        One row per run. On a busy machine the batcher may wake after all other requests have been
-        refused. Then there is no second execution.
+        rushes: one row per rush; the list `executions` has their sizes.
     """
-    rows = []
-    for _ in range(count):
-        run = run_once()
-        starts = run.places.groupby("execution")["start_ms"].min()
-        rows.append(
-            {
-                "served": len(run.answers) - len(run.refused),
-                "executions": len(run.sizes),
-                "first": run.sizes[0],
-                "second": run.sizes[1] if len(starts) > 1 else 0,
-                "second begins, ms": round(float(starts.iloc[1])) if len(starts) > 1 else None,
-            }
-        )
-    return pd.DataFrame(rows, index=pd.RangeIndex(1, count + 1, name="run"))
+    count = sum(len(sizes) == 2 for sizes in rushes["executions"])
+    return Premise(count >= 5, f"only {count} of {len(rushes)} rushes had two executions")
 
 
 def longest_waits(run: Run) -> pd.Series:
@@ -108,9 +95,27 @@ def longest_waits(run: Run) -> pd.Series:
     return waited.groupby(places["request_id"].str.rstrip("0123456789")).max()
 
 
-def add_flooded(models: Path) -> None:
-    """Write the model of the task, whose executions take at most four requests."""
-    sleeper.add(models, "flooded", SHORT, most=4)
+def simulator(lab: Server, model: str) -> simulated.Bench:
+    """Sliders for the queue size and the timeout of a model that takes 20 ms."""
+
+    def setting(queue_size: int, timeout_ms: int) -> tuple[dict[str, Any], list[measure.Request]]:
+        policy = {"max_queue_size": queue_size, "default_timeout_microseconds": 1000 * timeout_ms}
+        return {"default_queue_policy": policy}, measure.every(1.5, 40)
+
+    return simulated.explore(
+        lab,
+        model,
+        setting,
+        duration_ms=20,
+        queue_size=[8, 0, 4, 16, 32],
+        timeout_ms=[0, 30, 60],
+    )
+
+
+def flooded(models: Path) -> None:
+    """Make the task's model, with the config that lies beside the notebook."""
+    files.place(models, HERE / "ranked", name="flooded")
+    files.place(models, HERE / "flooded")
 
 
 def ordinary_day() -> list[measure.Request]:

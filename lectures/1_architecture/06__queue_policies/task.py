@@ -19,12 +19,13 @@ _FLOODS, _TRIES = 5, 10  # floods that came as planned, and how many are sent fo
 @define(
     "policies.flooded",
     hints=(
-        "A longer queue serves the ordinary day. Try it, and look at what becomes of the flood: "
-        "how many are served, and was the model busy all the time?",
-        "A request that a full queue refuses does not wake the batcher (see the half second "
-        "above). A request that may wait in the queue wakes it. Which setting other than a size "
-        "can end the wait?",
-        "`timeout_action: REJECT` with a default timeout of 200000 microseconds, and no size.",
+        "What does a queue of 2 do with ten requests that come at once? And in a flood, what "
+        "should become of the requests that nobody can serve in time?",
+        "A longer queue serves the ordinary day. But in a flood it is always full, and a request "
+        'that it refuses does not wake the batcher ("Under the hood: who wakes the batcher"). '
+        "Which setting other than a size can end a wait?",
+        "Write `timeout_action: REJECT` and a default timeout of 200000 microseconds in place of "
+        "the size.",
     ),
 )
 def flooded(server: Server) -> None:
@@ -34,7 +35,7 @@ def flooded(server: Server) -> None:
     if refused >= _REFUSED:
         raise NotYet(f"On an ordinary day {refused:.0%} of the requests are refused.")
     floods = 0
-    failed = []  # what went wrong in a flood
+    failed: list[str] = []  # what went wrong in a flood
     for _ in range(_TRIES):
         before = measure.statistics(server, "flooded")
         flood = measure.send(server, "flooded", setup.flood())
@@ -75,5 +76,5 @@ def _refused(server: Server) -> float:
 
 def start(folder: Path) -> Server:
     """Start a server with the model as the notebook has it."""
-    setup.add_flooded(folder)
+    setup.flooded(folder)
     return laboratory(folder)

@@ -1,34 +1,26 @@
-"""For 07__model_repository_manager: versions of a model, clients in a loop, and a figure."""
+"""For 07__model_repository_manager: the models, and a figure of what clients saw."""
 
 from __future__ import annotations
 
 import datetime
-import functools
 import re
 import shutil
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from tritonclient.grpc import InferInput
-from tritonclient.utils import InferenceServerException
 
-from workbook import zoo
 from workbook.lessons.premises import Premise
-from workbook.lessons.workspace import copy, laboratory
+from workbook.lessons.workspace import copy
 from workbook.measure import style
-from workbook.server import Server, Triton
-from workbook.server.connection import Control
+from workbook.server import Triton
 
 MODEL = "digits"
-CLIENTS, PAUSE_S = 4, 0.004  # the pause leaves time for the server on two cores
-_AROUND_S = 0.7  # how long clients ask before and after a change
 _PATIENCE_S = 30.0
+#: What the notebook's function `ask` notes of an answer.
+Answer = tuple[float, float, int, str]
 #: Text in the server's log → label in the figure.
 _EVENTS = {
     r"loading: digits:(\d+)": "loads {}",
@@ -37,70 +29,28 @@ _EVENTS = {
 }
 
 
-def digits(models: Path) -> Path:
-    """Put the course's TorchScript model of the digits into a repository, as version 1.
-
-    Returns:
-        The model's folder.
-    """
+def digits(models: Path) -> None:
+    """Put the course's TorchScript model of the digits into a repository, as version 1."""
     copy(models, "digits_torch", MODEL, {})
-    return models / MODEL
 
 
-def add_version(home: Path, version: str | int, *, cut: bool = False) -> None:
-    """Copy version 1 to a place beside the repository, then move the copy into the model's folder.
+def half(models: Path) -> None:
+    """Write the model of the task: version 2 was copied while the disk was full."""
+    copy(models, "digits_torch", "half", {})
+    shutil.copytree(models / "half/1", models / "half/2")
+    file = models / "half/2/model.pt"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
-    The copy stands for a model that was trained anew.
+
+def wait_for(version: int, answers: Sequence[Answer]) -> None:
+    """Return when a version has answered, after 30 s at the latest.
 
     Args:
-        home: the model's folder.
-        version: the new folder's name.
-        cut: whether only half of the file is there, as after a copy to a full disk.
+        answers: the list to which clients append their answers.
     """
-    new = home.parent.parent / f"{home.name}-{version}"
-    for old in (new, home / str(version)):
-        shutil.rmtree(old, ignore_errors=True)
-    shutil.copytree(home / "1", new)
-    if cut:
-        file = new / "model.pt"
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    new.rename(home / str(version))
-
-
-def keep_version_1(home: Path) -> None:
-    """Remove all other versions from a model's folder."""
-    for path in home.iterdir():
-        if path.is_dir() and path.name != "1":
-            shutil.rmtree(path)
-
-
-def tree(home: Path) -> None:
-    """Print the files of a model's folder with their sizes."""
-    for file in sorted(path for path in home.rglob("*") if path.is_file()):
-        print(f"{file.relative_to(home.parent)!s:32}{file.stat().st_size:>9,} bytes")
-
-
-def time_request(server: Server) -> tuple[int, float]:
-    """Send one picture; returns the version that answered, and the time in milliseconds."""
-    client = server.grpc_client()
-    _picture()
-    try:
-        client.is_server_live()
-        began = time.perf_counter()
-        version = _send(client)
-        return version, (time.perf_counter() - began) * 1000
-    finally:
-        client.close()
-
-
-@functools.cache
-def _picture() -> Any:
-    picture = zoo.data.digits().x_test[:1]
-    return InferInput("INPUT__0", list(picture.shape), "FP32").set_data_from_numpy(picture)
-
-
-def _send(client: Any) -> int:
-    return int(client.infer(MODEL, [_picture()]).get_response().model_version)
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline and not (answers and answers[-1][2] == version):
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -127,64 +77,20 @@ class Watched:
         return [int(version) for version in good["version"].unique()]
 
 
-def from_version_1(models: Path, control: Control, change: Callable[[Triton], Any]) -> Watched:
-    """Start a server with version 1 alone, and let clients ask while version 2 takes its place.
+def watched(server: Triton, answers: Sequence[Answer]) -> Watched:
+    """Join what clients saw with the loads and unloads in the server's log.
 
     Args:
-        models: the repository.
-        control: the server's model control mode.
-        change: changes the repository or the server.
+        server: the server that they asked. It is still there.
+        answers: of the notebook's `clients`.
     """
-    keep_version_1(models / MODEL)
-    with laboratory(models, control=control, poll_seconds=1) as server:
-        return under_load(server, lambda: change(server), wait_for=2)
-
-
-def under_load(server: Triton, change: Callable[[], Any], *, wait_for: int = 0) -> Watched:
-    """Let clients send requests in a loop while something changes.
-
-    Args:
-        server: a server of this notebook, with the model of `digits`.
-        change: called while the clients send requests.
-        wait_for: a version: the clients go on until it has answered.
-    """
-    for _ in range(CLIENTS):  # the first requests to a TorchScript model are slow
-        time_request(server)
-    rows: list[tuple[float, float, int, str]] = []
-    stop, began, clock = threading.Event(), time.perf_counter(), datetime.datetime.now()
-    start = server.log_size()
-
-    def run() -> None:
-        client = server.grpc_client()
-        while not stop.is_set():
-            sent = time.perf_counter()
-            version, error = 0, ""
-            try:
-                version = _send(client)
-            except InferenceServerException as problem:
-                error = str(problem.message())
-            ended = time.perf_counter()
-            rows.append(((sent - began) * 1000, (ended - sent) * 1000, version, error))
-            time.sleep(PAUSE_S)
-        client.close()
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for _ in range(CLIENTS):
-            pool.submit(run)
-        try:
-            time.sleep(_AROUND_S)
-            change()
-            deadline = time.monotonic() + _PATIENCE_S
-            while wait_for and time.monotonic() < deadline:
-                if rows and rows[-1][2] == wait_for:
-                    break
-                time.sleep(0.05)
-            time.sleep(_AROUND_S)
-        finally:
-            stop.set()
-    table = pd.DataFrame(rows, columns=["sent_ms", "ms", "version", "error"])
+    table = pd.DataFrame(answers, columns=["sent", "ms", "version", "error"])
+    began = float(table["sent"].min())
+    table.insert(0, "sent_ms", 1000 * (table.pop("sent") - began))
     table = table.sort_values("sent_ms", ignore_index=True)
-    return Watched(table, _events(server.log_text(start), clock))
+    events = _events(server.log_text(), datetime.datetime.fromtimestamp(began))
+    ended = float(table["sent_ms"].max())
+    return Watched(table, {at: words for at, words in events.items() if at <= ended})
 
 
 def _events(log: str, began: datetime.datetime) -> dict[float, str]:
@@ -241,28 +147,15 @@ def plot(ways: Mapping[str, Watched]) -> style.Picture:
     return figure
 
 
-def tried(server: Server, version: int = 3) -> Premise:
-    """Premise: the server has tried to load a version, and failed."""
-    states = {
-        str(entry.get("version")): entry.get("state")
-        for entry in server.index()
-        if entry["name"] == MODEL
-    }
+def tried(index: pd.DataFrame, version: int = 3) -> Premise:
+    """Premise: the server has tried to load a version, and failed.
+
+    Args:
+        index: of the repository, one row per version: `name`, `version` and `state`.
+    """
+    mine = index[index["name"] == MODEL]
+    states = dict(zip(mine["version"].astype(str), mine["state"], strict=True))
     return Premise(
         states.get(str(version)) == "UNAVAILABLE",
         f"the server has not tried version {version}: {states}",
     )
-
-
-def versions(server: Server, folders: list[str]) -> dict[str, str]:
-    """Return which version folders of the model are ready."""
-    ready = {
-        str(entry["version"]) for entry in server.index(ready_only=True) if entry["name"] == MODEL
-    }
-    return {folder: "ready" if folder in ready else "–" for folder in folders}
-
-
-def half(models: Path) -> None:
-    """Write the model of the task: version 2 was copied while the disk was full."""
-    copy(models, "digits_torch", "half", {})
-    add_version(models / "half", 2, cut=True)

@@ -23,8 +23,9 @@ _ROWS = 20
 @define(
     "repository.half",
     hints=(
-        'What does `lab.load("half")` say? Which version does it name, and which file?',
-        'Compare the sizes: `setup.tree(models / "half")`. Version 2 is to hold the same weights '
+        "What does the server answer to `curl -sX POST "
+        "$TRITON_HTTP/v2/repository/models/half/load`? Which version does it name?",
+        "Compare the sizes: `ls -l $TRITON_MODELS/half/*`. Version 2 is to hold the same weights "
         "as version 1.",
         "Only version 2 is ready, because the version policy keeps the newest version only. For "
         "both, write "

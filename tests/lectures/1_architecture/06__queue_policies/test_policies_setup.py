@@ -36,5 +36,14 @@ def test_urgent_requests_are_compared_with_others_that_waited() -> None:
 
 
 def test_one_execution_is_no_rush() -> None:
-    assert setup.enough(pd.DataFrame({"executions": [2] * 5 + [1] * 3}))
-    assert not setup.enough(pd.DataFrame({"executions": [2] * 4 + [3] * 4}))
+    assert setup.enough(pd.DataFrame({"executions": [[3, 4]] * 5 + [[4]] * 3}))
+    assert not setup.enough(pd.DataFrame({"executions": [[3, 4]] * 4 + [[1, 4, 4]] * 4}))
+
+
+def test_executions_are_counted_by_kind() -> None:
+    places = pd.DataFrame(
+        {"request_id": ["a0", "u0", "b0"], "queued_ms": [0.0, 5.0, 5.0], "start_ms": [1.0, 21, 41]}
+    )
+    waited = setup.executions_waited(Run(pd.DataFrame(), places, pd.DataFrame(), pd.DataFrame()))
+    assert waited["mean"]["urgent"] == 1
+    assert waited["mean"]["ordinary"] == 1.5
