@@ -1,6 +1,6 @@
 # ---
 # title: Metrics
-# minutes: 26
+# minutes: 29
 # ---
 
 # %% [markdown]
