@@ -109,7 +109,7 @@ predict(
     "security.name",
     "Which of the four clients get an answer?",
     {
-        "A": None,
+        "A alone": None,
         "A and B": "The two addresses lead to the same server, but the certificate names "
         "localhost only. A client cannot know that 127.0.0.1 is the same machine.",
         "A, B and C": "C speaks TLS, too. But no authority that C trusts has signed the certificate, "

@@ -40,7 +40,7 @@ def who_gets_in(answers: Mapping[str, str]) -> str:
         answers: client → a text that begins with "yes" or "no".
     """
     inside = [who for who, answer in answers.items() if answer.startswith("yes")]
-    return {1: "A", 2: "A and B", 3: "A, B and C"}.get(len(inside), "all")
+    return {1: "A alone", 2: "A and B", 3: "A, B and C"}.get(len(inside), "all")
 
 
 def who_answers(is_open: Mapping[str, bool]) -> str:
