@@ -120,7 +120,7 @@ def growth(model, send):
     """What a function returns, and by how much a model's metrics grow while it runs."""
     before = metrics(model)
     answer = send()
-    time.sleep(0.5)  # the batcher counts a request that it has refused later
+    time.sleep(0.8)  # the batcher counts a request that it has refused later
     return answer, metrics(model) - before
 
 
@@ -176,7 +176,7 @@ def send(model, ms, rows=1, count=1, cancel=False):
     x.set_data_from_numpy(np.full((rows, 4), ms, np.float32))
     for _ in range(count):
         call = client.async_infer(model, [x], lambda result, error: answers.put(error))
-        time.sleep(0.01)
+        time.sleep(0.03)
     if cancel:
         call.cancel()  # the last one
     errors = [answers.get() for _ in range(count)]
@@ -187,8 +187,8 @@ def send(model, ms, rows=1, count=1, cancel=False):
 cases = {
     "9 rows where 8 are allowed": ("anton", lambda: send("anton", 1, rows=9)),
     "the queue is full": ("full", lambda: send("full", 120, count=3)),
-    "waited too long": ("hasty", lambda: send("hasty", 120, count=2)),
-    "the client gave up": ("hasty", lambda: send("hasty", 120, count=2, cancel=True)),
+    "waited too long": ("hasty", lambda: send("hasty", 240, count=2)),
+    "the client gave up": ("hasty", lambda: send("hasty", 240, count=2, cancel=True)),
     "the model raises": ("anton", lambda: send("anton", -1)),
     "the model answers with an error": ("anton", lambda: send("anton", np.nan)),
 }

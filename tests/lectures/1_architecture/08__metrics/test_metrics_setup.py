@@ -70,7 +70,11 @@ def test_failures_are_summed_by_reason() -> None:
     assert setup.count_failures(table) == "2"
     assert setup.count_failures(table * 0) == "none"
     assert list(setup.reasons(table)) == [1, 1, 0, 0]
-    assert not setup.all_went_wrong(table.assign(**{"the client reads": ["no", "", "no"]}))
+    wrong = table.assign(**{"the client reads": ["no"] * 3})
+    assert not setup.all_went_wrong(wrong)  # only two of the three were counted
+    wrong.loc["c", "failure CANCELED"] = 1
+    assert setup.all_went_wrong(wrong)
+    assert not setup.all_went_wrong(wrong.assign(**{"the client reads": ["no", "", "no"]}))
 
 
 def test_services_have_their_own_config(tmp_path: Path) -> None:
