@@ -20,7 +20,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "08__fil": [("n_estimators=60", "n_estimators=40")],
     "08__metrics": [("[2] * 9 + [100]", "[2] * 9 + [150]")],
     "09__dali": [("formats.files()[0]", "formats.files()[1]")],
-    "09__wire": [("digits_model.pictures()[:64]", "digits_model.pictures()[:48]")],
+    "09__wire": [("pictures = digits[:64]", "pictures = digits[:48]")],
     "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
     "10__tensorrt": [("[0][:256]", "[0][:224]")],
     "11__llm_backends": [("max_model_len=64", "max_model_len=48")],

@@ -1,6 +1,6 @@
 # ---
 # title: Metrics
-# minutes: 18
+# minutes: 30
 # ---
 
 # %% [markdown]
@@ -13,33 +13,41 @@
 # ![Triton; marked are the metrics and who reads them](architecture.svg)
 
 # %%
-import pandas as pd
-import psutil
-
 import setup
-from workbook import measure
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, task
-from workbook.lessons.shared import digits_model
-from workbook.zoo.data import digits
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
 models = folder("metrics")
-setup.services(models)
+setup.services(models)  # the digits, and services that sleep
 lab = laboratory(models, options=["--metrics-config=summary_latencies=true"])
 
 # %% [markdown]
 # ## The endpoint
 #
-# We send one picture to the model `digits`. Then the endpoint says this about its executions:
+# We send one picture to the model `digits`. What does the endpoint say about its executions, and how many metrics of each kind does it have? `TRITON_METRICS` is what `localhost:8002` would be at work.
 
-# %%
-digits_model.answers(lab, "digits", digits().x_test[:1])
-text = lab.metrics().splitlines()
-print(f"{len(text)} lines from {lab.metrics_url}, among them:")
-print(
-    *[line for line in text if "exec_count" in line and ("#" in line or "digits" in line)], sep="\n"
-)
-kinds = measure.metrics(lab).groupby("kind")["metric"].nunique()
-print(kinds.to_string())
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import tritonclient.grpc as grpc
+from sklearn.datasets import load_digits
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+pictures = (load_digits().images[:8, None] / 16).astype(np.float32)
+
+
+def send_pictures(count):
+    image = grpc.InferInput("image", [count, 1, 8, 8], "FP32")
+    image.set_data_from_numpy(pictures[:count])
+    return client.infer("digits", [image]).as_numpy("logits")
+
+
+print("This is a", send_pictures(1).argmax())
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_METRICS/metrics > $TRITON_MODELS/metrics.txt
+# grep exec_count $TRITON_MODELS/metrics.txt | grep -E '#|"digits"'
+# grep '# TYPE' $TRITON_MODELS/metrics.txt | cut -d ' ' -f 4 | sort | uniq -c
 
 # %% [markdown]
 # | kind | it … | you look at |
@@ -48,25 +56,44 @@ print(kinds.to_string())
 # | gauge | goes up and down | its value |
 # | summary | sums up how long requests took | its quantiles |
 #
+# Each line is a name, labels such as `model`, and a value. A program reads them with the parser of Prometheus' Python client:
+
+# %% tags=["triton"]
+import time
+
+import pandas as pd
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+
+def metrics(model=""):
+    """The metrics of a model now, or those of the server: name and labels → value."""
+    time.sleep(0.5)  # the server counts a request a moment after it has answered
+    found, text = {}, requests.get(f"http://{os.environ['TRITON_METRICS']}/metrics").text
+    for family in text_string_to_metric_families(text):
+        for name, labels, value, *_ in family.samples:
+            others = [labels[key] for key in labels if key not in ("model", "version")]
+            if labels.get("model", "") == model:  # the parser ends counters with _total
+                found[" ".join([name.removesuffix("_total"), *others])] = value
+    return pd.Series(found)
+
+
+# %% [markdown]
 # ## CPU and GPU
 #
 # CPU metrics come from `/proc/stat` and `/proc/meminfo`, on Linux only, once per interval (`--metrics-interval-ms`). `nv_cpu_utilization` is the share of time in which the cores were busy, with any program.
 
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_METRICS/metrics | grep -E '^nv_(cpu|gpu)'
+# grep MemTotal /proc/meminfo
+
 # %%
-table = measure.metrics(lab)
-gauges = table[table["kind"] == "gauge"].set_index("metric")["value"]
-memory = psutil.virtual_memory().total
-same = gauges["nv_cpu_memory_total_bytes"] == memory
 claim(
-    same,
-    f"Triton and Linux agree on the memory: {memory / 1e9:.1f} GB.",
+    metrics()["nv_cpu_memory_total_bytes"] == setup.memory_of_linux(),
+    f"Triton and Linux agree on the memory: {setup.memory_of_linux() / 1e9:.1f} GB.",
     "Does the server run on another machine, or in a container with a limit?",
     id="metrics.cpu",
 )
-used = gauges["nv_cpu_memory_used_bytes"] / memory
-print(f"{used:.0%} of the memory is in use, by all programs of this machine.")
-print(f"All cores together were {gauges['nv_cpu_utilization']:.0%} busy in the last interval.")
-print("GPU metrics:", [name for name in gauges.index if "gpu" in name] or "none: no GPU here")
 
 # %% [markdown]
 # With a GPU there are also, per GPU ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#gpu-metrics), not run here): `nv_gpu_utilization`, `nv_gpu_memory_used_bytes` of `nv_gpu_memory_total_bytes`, `nv_gpu_power_usage` in watts, `nv_energy_consumption` in joules. [DCGM](https://developer.nvidia.com/dcgm) measures them.
@@ -87,18 +114,32 @@ predict(
     },
 )
 
+
+# %% tags=["triton"]
+def growth(model, send):
+    """What a function returns, and by how much a model's metrics grow while it runs."""
+    before = metrics(model)
+    answer = send()
+    time.sleep(0.8)  # the batcher counts a request that it has refused later
+    return answer, metrics(model) - before
+
+
+_, grown = growth("digits", lambda: [send_pictures(1), send_pictures(8)])
+counts = grown[[f"nv_inference_{name}" for name in ("request_success", "count", "exec_count")]]
+counts
+
 # %%
-names = ["nv_inference_request_success", "nv_inference_count", "nv_inference_exec_count"]
-before = setup.counters(lab, "digits")
-setup.send_rows(lab, "digits", [1, 8])
-grown = (setup.counters(lab, "digits") - before)[names].astype(int)
 both = setup.counted(grown, 2)
-seen = ", ".join(map(str, grown))
-compare("metrics.counts", seen, published="2, 9, 2 (Triton's guide)", premise=both)
+compare(
+    "metrics.counts",
+    str(counts.astype(int).tolist())[1:-1],
+    published="2, 9, 2 (Triton's guide)",
+    premise=both,
+)
 claim(
-    seen == "2, 9, 2",
+    list(counts) == [2, 9, 2],
     "Eight rows in one request: one request, one execution, eight inferences.",
-    "Run this cell again, without other load.",
+    "Run the cell above again, without other load.",
     premise=both,
     id="metrics.counts",
 )
@@ -106,7 +147,10 @@ claim(
 # %% [markdown]
 # ## What counts as a failure?
 #
-# Six requests go wrong: nine rows where eight are allowed; a full queue; a timeout in the queue; a client that cancels; a model that raises; a model that answers with an error.
+# Six requests go wrong: nine rows where eight are allowed; a full queue; a timeout in the queue; a client that cancels; a model that raises; a model that answers with an error. The queues are those of [full](models/full/config.pbtxt) and [hasty](models/hasty/config.pbtxt). All models here are one program:
+
+# %%
+show("models/service/1/model.py")
 
 # %%
 predict(
@@ -121,18 +165,47 @@ predict(
     },
 )
 
-# %%
-wrong = setup.go_wrong(lab)
+# %% tags=["triton"]
+import queue
+
+
+def send(model, ms, rows=1, count=1, cancel=False):
+    """Send requests at once. Return the errors of all; an error is "" if it went well."""
+    answers = queue.Queue()
+    x = grpc.InferInput("x", [rows, 4], "FP32")
+    x.set_data_from_numpy(np.full((rows, 4), ms, np.float32))
+    for _ in range(count):
+        call = client.async_infer(model, [x], lambda result, error: answers.put(error))
+        time.sleep(0.03)
+    if cancel:
+        call.cancel()  # the last one
+    errors = [answers.get() for _ in range(count)]
+    return [error.message() if error else "" for error in errors]
+
+
+# %% tags=["triton"]
+cases = {
+    "9 rows where 8 are allowed": ("anton", lambda: send("anton", 1, rows=9)),
+    "the queue is full": ("full", lambda: send("full", 120, count=3)),
+    "waited too long": ("hasty", lambda: send("hasty", 240, count=2)),
+    "the client gave up": ("hasty", lambda: send("hasty", 240, count=2, cancel=True)),
+    "the model raises": ("anton", lambda: send("anton", -1)),
+    "the model answers with an error": ("anton", lambda: send("anton", np.nan)),
+}
+rows = {}
+for case, (name, fail) in cases.items():
+    errors, change = growth(name, fail)
+    change = change.filter(regex="success|failure").rename(lambda metric: metric.split("_")[-1])
+    change["success"] -= errors.count("")  # those that went well
+    rows[case] = {"the client reads": max(errors).split("] ")[-1][:50], **change.astype(int)}
+wrong = pd.DataFrame(rows).T
 wrong
 
 # %%
 failed = setup.all_went_wrong(wrong)
-reasons = wrong[setup.REASONS].sum()
-seen = {0: "none"}.get(reasons.sum(), str(reasons.sum()))
-compare("metrics.failures", seen, premise=failed)
-three = list(reasons) == [1, 1, 1, 0] and wrong["success"].sum() == 1
+compare("metrics.failures", setup.count_failures(wrong), premise=failed)
 claim(
-    three,
+    list(setup.reasons(wrong)) == [1, 1, 1, 0] and wrong["success"].sum() == 1,
     "Counted: the timeout, the cancelled request, the exception. One error counts as a success.",
     "A newer server may count differently: look at the table.",
     premise=failed,
@@ -149,25 +222,28 @@ claim(
 #
 # ![A request's way, with its timestamps](request.svg)
 #
-# Each part is a counter in microseconds; network and client are not in it. [Three services](models/service/1/model.py): anton and berta sleep, so that they need no core; clara copies eight megabytes. Eight clients ask each in a loop. As Prometheus does, we read the counters before and after, and divide their growth.
-
-
-# %%
-def split(model):
-    before = setup.counters(lab, model)
-    setup.load(lab, model)
-    grown = setup.counters(lab, model) - before
-    requests = grown["nv_inference_request_success"]
-    return {p: grown[f"nv_inference_{p}_duration_us"] / requests / 1000 for p in setup.SPANS}
-
-
-def all_parts():
-    return pd.DataFrame({name: split(name) for name in setup.SERVICES}).T
-
+# Each part is a counter in microseconds; network and client are not in it. perf_analyzer divides their growth by the requests:
+#
+# | service | instances | an execution |
+# |---|---|---|
+# | anton | 1 | sleeps 15 ms |
+# | berta | 8 | sleeps 60 ms |
+# | clara | 2 | copies 8 MB |
+#
+# Sleeping needs no core; copying does. Eight clients ask each service in a loop:
 
 # %%
-parts = attempt(all_parts, setup.only_slept)
-setup.plot_shares(parts)
+show("clients/load.sh")
+
+# %% language="bash" tags=["triton"]
+# sh clients/load.sh anton 1 8
+# sh clients/load.sh berta 8 8
+# sh clients/load.sh clara 2 8
+
+# %%
+few = setup.read(models, "anton.1.8", "berta.8.8", "clara.2.8")
+waits = setup.shares(few)["queue"]
+setup.plot_shares(few)
 
 # %%
 predict(
@@ -178,74 +254,63 @@ predict(
         "anton alone": None,
         "berta alone": "berta's queue is empty: nobody waits for an instance, so more instances "
         "find nothing to do.",
-        "clara alone": "clara's requests wait, too. But then they are copied, and more copies at "
-        "once compete for the same cores and memory.",
-        "more than one": "Two have a queue. But only anton's instances need no core; clara's "
-        "share the cores, so each of them gets slower.",
+        "clara alone": "Copying needs cores and memory. More copies at once compete for them, so "
+        "each of them gets slower.",
+        "more than one": "Only anton has a long queue, and instances that need no core. Berta has "
+        "no queue, and clara's instances share the cores.",
         "none": "anton's requests wait most of their time, and his instances need no core.",
     },
 )
 
+# %% language="bash" tags=["triton"]
+# sh clients/load.sh anton 2 8
+# sh clients/load.sh berta 16 8
+# sh clients/load.sh clara 4 8
 
 # %%
-def with_instances(times):
-    for name, (count, *_) in setup.SERVICES.items():
-        setup.add(models, name, times * count)
-        lab.load(name)
-    return pd.Series({name: setup.load(lab, name) for name in setup.SERVICES})
-
-
-def doubled():
-    return [with_instances(2), with_instances(1)]
-
-
-rates = attempt(doubled, setup.undisturbed)
-gain = rates[0] / rates[1]
+many = setup.read(models, "anton.2.8", "berta.16.8", "clara.4.8")
+gain = many["throughput"] / few["throughput"]
 measure.plot_bars(gain.to_frame("gain"), title="Twice the instances", below="times the throughput")
 
 # %%
-calm = setup.undisturbed(rates) & setup.only_slept(parts)
-faster = list(gain[gain >= 1.5].index)
-seen = f"{faster[0]} alone" if len(faster) == 1 else "more than one" if faster else "none"
-compare("metrics.cure", seen, premise=calm)
-queue = parts["queue"] / parts.sum(axis=1)
-foreseen = queue["anton"] > 0.5 and gain["anton"] >= 1.5 and gain["berta"] < 1.5
+calm = setup.undisturbed(few, many)
+compare("metrics.cure", setup.who_gains(gain), premise=calm)
 claim(
-    foreseen,
-    f"Queues took {queue['anton']:.0%} of anton's time and {queue['berta']:.0%} of berta's; twice the instances gave ×{gain['anton']:.1f} and ×{gain['berta']:.1f}.",
-    "Close other programs and run the experiment again.",
+    waits["anton"] > 0.5 and gain["anton"] >= 1.5 and gain["berta"] < 1.5,
+    f"Queues took {waits['anton']:.0%} of anton's time and {waits['berta']:.0%} of berta's; twice "
+    f"the instances gave ×{gain['anton']:.1f} and ×{gain['berta']:.1f}.",
+    "Close other programs and run both cells with load.sh again.",
     premise=calm,
     id="metrics.cure",
 )
 
 # %% [markdown]
-# A queue alone promises no gain: clara has one, too, but her instances share the cores.
+# Instances that need the cores share them, as clara's do. What her clients measure beyond the server's parts is sending and receiving.
 #
-# Can more instances never help berta? Eight clients in a loop have at most eight requests under way, and eight instances compute all of them at once. Now with other numbers of clients:
+# Can more instances never help berta? Eight clients in a loop have at most eight requests under way, one per instance. Now with more clients:
 
+# %% language="bash" tags=["triton"]
+# for instances in 8 16; do
+#   for clients in 8 16 32; do
+#     sh clients/load.sh berta $instances $clients
+#   done
+# done
 
 # %%
-def berta(instances):
-    setup.add(models, "berta", instances)
-    lab.load("berta")
-    clients = [4, 8, 16, 32]
-    return pd.Series({n: setup.load(lab, "berta", n, 10 * n) for n in clients})
+rates = setup.read_rates(models, "berta", instances=(8, 16), clients=(8, 16, 32))
+setup.plot_rates(rates)
 
-
-eight, sixteen = setup.full_speed(berta)
-grew = sixteen[8] < 1.3 * eight[8] and sixteen[32] > 1.4 * eight[32]
+# %%
+times = rates[16] / rates[8]
 claim(
-    grew,
-    f"Twice the instances gave ×{sixteen[8] / eight[8]:.1f} with 8 clients, ×{sixteen[32] / eight[32]:.1f} with 32.",
-    "Close other programs and run this cell again.",
-    premise=setup.at_full_speed((eight, sixteen)),
+    times[8] < 1.3 and times[32] > 1.4,
+    f"Twice the instances gave ×{times[8]:.1f} with 8 clients, ×{times[32]:.1f} with 32.",
+    "Close other programs and run the cell with load.sh again.",
+    premise=setup.at_full_speed(rates),
     id="metrics.clients",
 )
-setup.plot_rates({"8 instances": eight, "16 instances": sixteen})
 
 # %% [markdown]
-# > **Erratum.** The first edition said "more instances do not help" berta. That followed from the eight clients, not from the model.
-#
 # | a large part | says | try, then measure |
 # |---|---|---|
 # | queue | requests wait | instances, batching, a second machine |
@@ -257,23 +322,22 @@ setup.plot_rates({"8 instances": eight, "16 instances": sixteen})
 #
 # In `doris` every tenth request takes 100 ms, the others 2 ms. Of 100 requests, 99 take no longer than the 0.99 quantile. Summaries are off by default: `--metrics-config summary_latencies=true`.
 
-# %%
+# %% tags=["triton"]
 for ms in ([2] * 9 + [100]) * 6:
-    setup.send_at_once(lab, "doris", ms)
-samples = measure.metrics(lab).query("model == 'doris'")
-summary = samples[samples["metric"] == "nv_inference_request_summary_us"]
-recent = summary.set_index("quantile")["value"] / 1000
-sums = setup.counters(lab, "doris")
-duration, done = (sums[f"nv_inference_request_{name}"] for name in ("duration_us", "success"))
-recent["mean"] = duration / done / 1000
-tail = recent["0.99"] > 3 * recent["0.5"]
+    send("doris", ms)
+doris = metrics("doris")
+quantiles = doris.filter(like="request_summary_us 0").rename(lambda metric: metric.split()[-1])
+us = doris["nv_inference_request_duration_us"] / doris["nv_inference_request_success"]
+recent = pd.concat([quantiles, pd.Series({"mean": us})]) / 1000
+recent.round(1).to_frame("ms")
+
+# %%
 claim(
-    tail,
+    recent["0.99"] > 3 * recent["0.5"],
     "The 0.99 quantile shows the slow requests, the median does not; no request takes the mean.",
-    "The summary covers a sliding window: wait a minute and run this cell again.",
+    "The summary covers a sliding window: wait a minute and run the cell above again.",
     id="metrics.quantiles",
 )
-recent.round(1).to_frame("ms")
 
 # %% [markdown]
 # Quantiles of several servers cannot be combined into one. The buckets of a [histogram](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can be added up; [24.11](../../2_backends/14__images/14__images.ipynb#Your-release-has) and later have one, for the first response of decoupled models.
@@ -290,16 +354,37 @@ recent.round(1).to_frame("ms")
 # | waiting now | `nv_inference_pending_request_count` |
 
 # %% [markdown]
-# **Performance Analyzer** (`measure.perf` runs it) measures from outside: at a given load, how many inferences per second, with which latency? **Model Analyzer** looks for the best config within a limit of latency or memory.
+# **Performance Analyzer** measures from outside, at a given load: throughput and latency. **Model Analyzer** looks for the best config within a limit of latency or memory.
 #
 # ## Your turn
 #
-# Eight clients ask `emil` in a loop, and wait long. Find the largest part of their time. Correct the config with `%%writefile {models}/emil/config.pbtxt`, then `lab.load("emil")`.
+# Eight clients ask `emil` in a loop, and wait long. We divide the counters by hand: which part is the largest? Correct the config with `%%writefile {models}/emil/config.pbtxt`, then `lab.load("emil")`.
+
+# %% tags=["triton"]
+import subprocess
+
+options = "-m emil -i grpc --concurrency-range 8 --input-data zero -p 500 -s 100 -r 20"
+ask = ["perf_analyzer", "-u", os.environ["TRITON_GRPC"], *options.split()]
+_, emil = growth("emil", lambda: subprocess.check_output(ask))
+spans = emil.filter(regex=r"(queue|compute_\w+)_duration") / emil["nv_inference_request_success"]
+(spans / 1000).round(1).to_frame("ms per request")
 
 # %%
 show(models / "emil/config.pbtxt")
-print(pd.Series(split("emil")).round(1).to_string())
 task("metrics.queue", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Your server is slow, and there is no Prometheus yet. This program says where requests spend their time now:
+
+# %%
+show("at_work/bottleneck.py")
+
+# %% tags=["triton"]
+load = subprocess.Popen(ask, stdout=subprocess.DEVNULL)  # some load to see
+# %run at_work/bottleneck.py 1
+load.wait()
 
 # %% [markdown]
 # ## What to remember

@@ -1,6 +1,6 @@
 # ---
 # title: Security
-# minutes: 16
+# minutes: 27
 # ---
 
 # %% [markdown]
@@ -11,56 +11,91 @@
 # ![Triton; marked are clients, HTTP and gRPC](architecture.svg)
 
 # %%
-import httpx
-import numpy as np
-import pandas as pd
+import os
 
 import setup
-from workbook import measure
-from workbook.common import paths
-from workbook.lessons import Premise, claim, compare, laboratory, predict, task
-from workbook.lessons.shared import digits_model, timing
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+from workbook.lessons.shared import digits_model
 
-server = laboratory(paths.repository(), only=["digits_onnx"])
-picture = digits_model.pictures()[:1]
+models = setup.models("security")  # digits_onnx
+keys = folder("security_keys").resolve()
+lab = laboratory(models, control="none")
+os.environ |= {"TRITON_OPEN": lab.grpc_url, "TRITON_KEYS": str(keys)}
 
 # %% [markdown]
 # ## What a listener reads
 #
-# Everybody between client and server can keep what passes. Here `measure.Tap` does. A client sends one picture over gRPC. In the message, `3a` stands before a tensor's bytes, then their length: 256 is `80 02` ([protobuf](https://protobuf.dev/programming-guides/encoding/)).
+# A client sends one picture over gRPC to a server without protection. Its address is in `TRITON_OPEN`.
+
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import tritonclient.grpc as grpc
+from sklearn.datasets import load_digits
+
+picture = (load_digits().images[:1, None] / 16).astype(np.float32)
+image = grpc.InferInput("image", [1, 1, 8, 8], "FP32")
+image.set_data_from_numpy(picture)
+
+
+def read_digit(address, **options):
+    """Ask which digit the picture shows, over a new connection."""
+    with grpc.InferenceServerClient(address, **options) as client:
+        logits = client.infer("digits_onnx", [image], client_timeout=5).as_numpy("logits")
+    return int(logits.argmax())
+
+
+read_digit(os.environ["TRITON_OPEN"])
+
+# %% [markdown]
+# Everybody between client and server can keep what passes. Here a relay does. In the message, `3a` stands before a tensor's bytes, then their length: 256 is `80 02` ([protobuf](https://protobuf.dev/programming-guides/encoding/)).
 
 # %%
-traffic = setup.listen(server, picture)
-begin = traffic.find(b"\x3a\x80\x02") + 3
-seen = np.frombuffer(traffic[begin : begin + 256], "<f4").reshape(1, 1, 8, 8)
-same = np.array_equal(seen, picture)
+with measure.Tap(os.environ["TRITON_OPEN"]) as relay:
+    read_digit(relay.address)
+begin = relay.traffic.find(b"\x3a\x80\x02") + 3
+seen = np.frombuffer(relay.traffic[begin : begin + 256], "<f4").reshape(1, 1, 8, 8)
+digits_model.show_pictures(seen)
+
+# %%
 claim(
-    same,
+    np.array_equal(seen, picture),
     "The listener has the picture, pixel by pixel.",
-    "Run this cell again.",
+    "Run the cell above again.",
     id="security.plain",
 )
-digits_model.show_pictures(seen)
 
 # %% [markdown]
 # ## Certificates
 #
 # With TLS the server shows a *certificate*: a name, a public key, and the signature of an *authority* that the client trusts. We make an authority of our own (`root`), and let it sign a certificate for the name `localhost`. Then one for a client, for later.
 
-# %%
-papers = setup.papers("security")
-(papers / "names").write_text("subjectAltName=DNS:localhost")
-by_root = "-CA root.pem -CAkey root.key -CAcreateserial -extfile names"
-setup.openssl(papers, "req -x509 -days 2 -subj /CN=course -out root.pem NEW_KEY root.key")
-for who in ("server", "client"):
-    setup.openssl(papers, f"req -subj /CN={who} -out {who}.csr NEW_KEY {who}.key")
-    setup.openssl(papers, f"x509 -req -days 2 -in {who}.csr -out {who}.pem {by_root}")
-print(*sorted(file.name for file in papers.iterdir()))
+# %% language="bash" tags=["triton"]
+# cd $TRITON_KEYS
+# test -e server.pem && exit  # a server uses them already
+# exec 2> openssl.log
+# new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+# openssl req -x509 -days 2 -subj /CN=course $new -keyout root.key -out root.pem
+# echo subjectAltName=DNS:localhost > names
+# for who in server client; do
+#   openssl req -subj /CN=$who $new -keyout $who.key -out $who.csr
+#   openssl x509 -req -days 2 -in $who.csr -out $who.pem \
+#     -CA root.pem -CAkey root.key -CAcreateserial -extfile names
+# done
+# ls
 
 # %% [markdown]
-# `security.openssl` runs the program openssl; `NEW_KEY` stands for the arguments that make a key without a password. A `.key` file stays secret; a `.pem` file is for everybody.
-#
-# Now a server with this certificate, and four clients:
+# A `.key` file stays secret; a `.pem` file is for everybody. Now a server with this certificate. These are Triton's options for TLS at the gRPC port:
+
+# %%
+tls = ["--grpc-use-ssl=true"]
+tls += [f"--grpc-server-cert={keys}/server.pem", f"--grpc-server-key={keys}/server.key"]
+secure = laboratory(models, control="none", options=tls)
+os.environ["TRITON_TLS"] = secure.grpc_url
+
+# %% [markdown]
+# Four clients ask this server:
 #
 # | client | trusts | calls |
 # |---|---|---|
@@ -74,7 +109,7 @@ predict(
     "security.name",
     "Which of the four clients get an answer?",
     {
-        "A": None,
+        "A alone": None,
         "A and B": "The two addresses lead to the same server, but the certificate names "
         "localhost only. A client cannot know that 127.0.0.1 is the same machine.",
         "A, B and C": "C speaks TLS, too. But no authority that C trusts has signed the certificate, "
@@ -83,20 +118,49 @@ predict(
     },
 )
 
-# %%
-tls = {"cert": papers / "server.pem", "key": papers / "server.key"}
-secure = laboratory(paths.repository(), only=["digits_onnx"], tls=tls)
-name, number = secure.grpc_url, secure.grpc_url.replace("localhost", "127.0.0.1")
-trust = {"ssl": True, "root_certificates": str(papers / "root.pem")}
+# %% tags=["triton"]
+from tritonclient.utils import InferenceServerException
+
+
+def answer(address, **options):
+    try:
+        return f"yes: it is a {read_digit(address, **options)}"
+    except InferenceServerException as error:
+        return f"no: {error.status()}"
+
+
+name = os.environ["TRITON_TLS"]
+number = name.replace("localhost", "127.0.0.1")
+trust = {"ssl": True, "root_certificates": f"{os.environ['TRITON_KEYS']}/root.pem"}
 clients = {"A": (name, trust), "B": (number, trust), "C": (name, {"ssl": True}), "D": (name, {})}
-answers = {who: setup.reach(url, **options) for who, (url, options) in clients.items()}
-secret = setup.listen(secure, picture, **trust)
-pd.Series(answers, name="gets an answer").to_frame()
+answers = {who: answer(address, **options) for who, (address, options) in clients.items()}
+answers
 
 # %%
-inside = [who for who, answer in answers.items() if answer == "yes"]
-clients_in = {1: "A", 2: "A and B", 3: "A, B and C"}.get(len(inside), "all")
-compare("security.name", clients_in, premise=Premise("A" in inside, "not even A got an answer"))
+compare(
+    "security.name",
+    setup.who_gets_in(answers),
+    premise=Premise(answers["A"].startswith("yes"), "not even A got an answer"),
+)
+
+# %% [markdown]
+# Help B by writing `IP:127.0.0.1` into the names as well. Never help C by switching the check off: then anybody in between can show a certificate of their own.
+#
+# Triton's HTTP port has no TLS of its own: put a proxy that has it in front ([secure deployment](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/deploy.md#deploying-behind-a-secure-proxy-or-gateway)).
+#
+# `openssl` shows what a server presents, and checks it:
+
+# %% language="bash" tags=["triton"]
+# openssl s_client -connect $TRITON_TLS -servername localhost -verify_hostname localhost \
+#   -CAfile $TRITON_KEYS/root.pem -alpn h2 -brief < /dev/null 2>&1 | grep -iE 'protocol|cert|verif'
+
+# %%
+with measure.Tap(os.environ["TRITON_TLS"]) as between:
+    read_digit(between.address, **trust)
+secret = between.traffic
+print(len(secret), "bytes crossed the wire, among them:", secret[200:240].hex(" ", 4))
+
+# %%
 hidden = b"digits_onnx" not in secret and picture.tobytes() not in secret and len(secret) > 500
 claim(
     hidden,
@@ -106,24 +170,25 @@ claim(
 )
 
 # %% [markdown]
-# Help B by writing `IP:127.0.0.1` into the names as well. Never help C by switching the check off: then anybody in between can show a certificate of their own.
-#
-# Triton's HTTP port has no TLS of its own: put a proxy that has it in front ([secure deployment](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/deploy.md#deploying-behind-a-secure-proxy-or-gateway)).
-
-# %% [markdown]
 # ## Mutual TLS
 #
-# So far the client knows the server. In mutual TLS the server wants a certificate, too. The file `root` says whose signature it accepts. In Triton's terms: `--grpc-use-ssl-mutual` and `--grpc-root-cert` ([options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#ssltls)).
+# So far the client knows the server. In mutual TLS the server wants a certificate, too. `--grpc-root-cert` says whose signature it accepts ([options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#ssltls)).
 
 # %%
-shown = {"private_key": str(papers / "client.key"), "certificate_chain": str(papers / "client.pem")}
-both = {**tls, "root": papers / "root.pem"}
-mutual = laboratory(paths.repository(), only=["digits_onnx"], tls=both)
-known = setup.reach(mutual.grpc_url, **trust, **shown)
-unknown = setup.reach(mutual.grpc_url, **trust)
-right = known == "yes" and unknown != "yes"
+both = [*tls, "--grpc-use-ssl-mutual=true", f"--grpc-root-cert={keys}/root.pem"]
+mutual = laboratory(models, control="none", options=both)
+os.environ["TRITON_MUTUAL"] = mutual.grpc_url
+
+# %% tags=["triton"]
+mine = f"{os.environ['TRITON_KEYS']}/client"
+shown = {"private_key": f"{mine}.key", "certificate_chain": f"{mine}.pem"}
+known = answer(os.environ["TRITON_MUTUAL"], **trust, **shown)
+unknown = answer(os.environ["TRITON_MUTUAL"], **trust)
+known, unknown
+
+# %%
 claim(
-    right,
+    known.startswith("yes") and unknown.startswith("no"),
     f"A client with a certificate gets an answer; one without gets {unknown.removeprefix('no: ')}.",
     "Run the cells from the section on certificates on again.",
     id="security.mutual",
@@ -134,27 +199,43 @@ claim(
 #
 # Opening a connection takes more messages with TLS, and some computing. After that each byte is encrypted. What does each of them cost? We open ten connections each way and ask once; then we ask 50 times through an open one.
 
-# %%
-import tritonclient.grpc as grpc
+# %% tags=["triton"]
+import time
 
-ways = {"plain": (server, {}), "TLS": (secure, trust), "mutual TLS": (mutual, {**trust, **shown})}
-ms = {}
-for way, (where, options) in ways.items():
-    with grpc.InferenceServerClient(where.grpc_url, **options) as client:
-        kept = timing.median_ms(setup.read_digit, client, picture, times=50)
-    anew = timing.median_ms(setup.read_digit_once, where.grpc_url, picture, times=10, **options)
-    ms[way] = {"open connection": kept, "opening": anew - kept}
-costs = pd.DataFrame(ms).T
-measure.plot_bars(costs, title="One picture over gRPC", below="ms, median")
+import pandas as pd
+
+
+def median_ms(times, action, *given, **options):
+    took = []
+    for _ in range(times + 1):  # the first call is to warm up
+        began = time.perf_counter()
+        action(*given, **options)
+        took.append((time.perf_counter() - began) * 1000)
+    return np.median(took[1:])
+
+
+def cost(address, **options):
+    """The milliseconds of a request over an open connection, and of opening a connection."""
+    with grpc.InferenceServerClient(address, **options) as client:
+        request = median_ms(50, client.infer, "digits_onnx", [image])
+    return {"request": request, "opening": median_ms(10, read_digit, address, **options) - request}
+
+
+# %% tags=["triton"]
+costs = pd.DataFrame(
+    {
+        "plain": cost(os.environ["TRITON_OPEN"]),
+        "TLS": cost(os.environ["TRITON_TLS"], **trust),
+        "mutual TLS": cost(os.environ["TRITON_MUTUAL"], **trust, **shown),
+    }
+).T
+costs.round(2)
 
 # %%
-extra = costs.loc["TLS"] - costs.loc["plain"]
-print("TLS adds, in ms:", extra.round(2).to_dict())
-less = extra["open connection"] < costs.loc["TLS", "opening"]
 claim(
-    less,
+    costs.loc["TLS", "request"] - costs.loc["plain", "request"] < costs.loc["TLS", "opening"],
     "On an open connection TLS adds less than opening a new one takes: keep connections.",
-    "Other programs may take the cores: close them and run both cells again.",
+    "Other programs may take the cores: close them and run the cell above again.",
     id="security.cost",
 )
 
@@ -163,7 +244,11 @@ claim(
 #
 # A request to load a model can carry the model's files. A Python model is a program. So whoever may load models can run programs on your server.
 #
-# A *restricted* API answers only requests that carry a secret in a header. This server is started with `--http-restricted-api=model-repository:admin-key=open-sesame`.
+# A *restricted* API answers only requests that carry a secret in a header. Here this is the API of the model repository:
+
+# %%
+rule = "model-repository:admin-key=open-sesame"
+half = laboratory(models, control="none", options=[f"--http-restricted-api={rule}"])
 
 # %%
 predict(
@@ -177,39 +262,57 @@ predict(
     },
 )
 
+# %% language="bash" tags=["triton"]
+# curl -si -X POST $TRITON_HTTP/v2/repository/index
+# echo
+# curl -s -X POST $TRITON_HTTP/v2/repository/index -H 'admin-key: open-sesame'
+
+# %% tags=["triton"]
+import requests
+
+
+def lists():
+    """Whether HTTP and gRPC give the list of models, without and with the secret."""
+    found, url = {}, f"http://{os.environ['TRITON_HTTP']}/v2/repository/index"
+    for who, secrets in {"no key": {}, "with the key": {"admin-key": "open-sesame"}}.items():
+        found[who] = {"HTTP": requests.post(url, headers=secrets).ok, "gRPC": True}
+        headers = {f"triton-grpc-protocol-{name}": word for name, word in secrets.items()}
+        with grpc.InferenceServerClient(os.environ["TRITON_GRPC"]) as client:
+            try:
+                client.get_model_repository_index(headers=headers)
+            except InferenceServerException:
+                found[who]["gRPC"] = False
+    return pd.DataFrame(found)
+
+
+# %% tags=["triton"]
+one_rule = lists()
+one_rule
 
 # %%
-def opens(rules):
-    """Whether HTTP and gRPC give the list of models, without and with the key."""
-    found = {}
-    with setup.Triton(models=["digits_onnx"], options=rules) as guarded:
-        for key in ({}, {"admin-key": "open-sesame"}):
-            url = f"{guarded.url}/v2/repository/index"
-            named = {f"triton-grpc-protocol-{name}": word for name, word in key.items()}
-            found["with the key" if key else "no key"] = {
-                "HTTP": httpx.post(url, headers=key).status_code == 200,
-                "gRPC": setup.lists(guarded.grpc_url, headers=named),
-            }
-    return found
+compare(
+    "security.restricted",
+    setup.who_answers(one_rule["no key"]),
+    premise=Premise(one_rule["with the key"].all(), "the key opens nothing"),
+)
 
+# %% [markdown]
+# gRPC has an option of its own, and its header begins with `triton-grpc-protocol-`. Now with both:
 
 # %%
-rule = "model-repository:admin-key=open-sesame"
-half = opens([f"--http-restricted-api={rule}"])
-full = opens([f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"])
-tables = {"HTTP's rule": pd.DataFrame(half), "both rules": pd.DataFrame(full)}
-unkeyed = tuple(port for port, is_open in half["no key"].items() if is_open)
-answer = {(): "neither", ("gRPC",): "gRPC only"}.get(unkeyed, "both")
-works = Premise(all(half["with the key"].values()), "the key opens nothing")
-compare("security.restricted", answer, premise=works)
-shut = not any(full["no key"].values()) and all(full["with the key"].values())
+half.stop()
+rules = [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
+full = laboratory(models, control="none", options=rules)
+two_rules = lists()
+two_rules
+
+# %%
 claim(
-    shut,
+    not two_rules["no key"].any() and two_rules["with the key"].all(),
     "With both rules, both ports want the key.",
-    "Run the two cells again.",
+    "Run the two cells above again.",
     id="security.restricted",
 )
-pd.concat(tables, axis=1)
 
 # %% [markdown]
 # The header crosses the wire as it is: without TLS a listener has it, too. The third port, 8002, knows neither TLS nor restrictions: metrics are open to whoever reaches it.
@@ -219,17 +322,29 @@ pd.concat(tables, axis=1)
 # %% [markdown]
 # ## Your turn
 #
-# The server `door` is open for everybody. Protect it: gRPC over TLS, with a certificate for `localhost`, and the header `admin-key: two-eights` for the repository's API. Make the authority and the certificate in the folder `own`; clients trust `own / "root.pem"`. Write your lines above `door.restart`, and give it `tls` and `options`.
+# The server `door` is open for everybody. Protect it: gRPC over TLS, with a certificate for `localhost`, and the header `admin-key: two-eights` for the repository's API. Make the authority and the certificate in the folder `own`, in a bash cell that begins with `cd $TRITON_OWN`; clients trust `own/root.pem`. Then give `door.restart` your options.
 
 # %%
-own = setup.papers("security_own")
+own = folder("security_own").resolve()
+os.environ["TRITON_OWN"] = str(own)
 door = setup.Door(own)
 
 # %%
-door.restart(tls=None, options=[])
+door.restart(options=[])
 
 # %%
 task("security.door", server=door)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Is your server protected? Run this where nobody should have access, with your server's addresses. Here it looks at the server with both rules, which has no TLS. What else would you close?
+
+# %%
+show("at_work/audit.py")
+
+# %% tags=["triton"]
+# %run at_work/audit.py
 
 # %% [markdown]
 # ## What to remember

@@ -1,13 +1,22 @@
-import setup
+import subprocess
 
 own = server.papers
-(own / "names").write_text("subjectAltName=DNS:localhost")
-root = "-CA root.pem -CAkey root.key -CAcreateserial -extfile names"
-setup.openssl(own, "req -x509 -days 2 -subj /CN=mine -out root.pem NEW_KEY root.key")
-setup.openssl(own, "req -subj /CN=server -out server.csr NEW_KEY server.key")
-setup.openssl(own, f"x509 -req -days 2 -in server.csr -out server.pem {root}")
+script = """
+new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+openssl req -x509 -days 2 -subj /CN=mine $new -keyout root.key -out root.pem
+echo subjectAltName=DNS:localhost > names
+openssl req -subj /CN=server $new -keyout server.key -out server.csr
+openssl x509 -req -days 2 -in server.csr -out server.pem \\
+  -CA root.pem -CAkey root.key -CAcreateserial -extfile names
+"""
+subprocess.run(["bash", "-ec", script], cwd=own, check=True, capture_output=True)
 rule = "model-repository:admin-key=two-eights"
 server.restart(
-    tls={"cert": own / "server.pem", "key": own / "server.key"},
-    options=[f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"],
+    options=[
+        "--grpc-use-ssl=true",
+        f"--grpc-server-cert={own}/server.pem",
+        f"--grpc-server-key={own}/server.key",
+        f"--http-restricted-api={rule}",
+        f"--grpc-restricted-protocol={rule}",
+    ]
 )

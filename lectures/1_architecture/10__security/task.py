@@ -27,8 +27,8 @@ def start(folder: Path) -> Server:
     hints=(
         "A server needs a key and a certificate that names it, and its clients need the "
         "certificate of the authority that signed it. The section on certificates makes all three.",
-        "Run the openssl lines of that section in the folder `own`. Then restart with "
-        "`tls={'cert': own / 'server.pem', 'key': own / 'server.key'}`.",
+        "Run the openssl lines of that section in the folder `own`. Then restart with the three "
+        "options of `tls`, but with files of `own`.",
         "HTTP and gRPC have an option each: `--http-restricted-api` and "
         "`--grpc-restricted-protocol`, both with the value "
         "`model-repository:admin-key=two-eights`.",

@@ -1,5 +1,6 @@
-"""Sleeps for the milliseconds that a request's first number says, and returns the request."""
+"""Sleeps for the `ms` of its config and those that a request's first number adds."""
 
+import json
 import time
 
 import numpy as np
@@ -7,6 +8,10 @@ import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
+    def initialize(self, args):
+        parameters = json.loads(args["model_config"])["parameters"]
+        self.ms = float(parameters["ms"]["string_value"])
+
     def execute(self, requests):
         return [self.answer(request) for request in requests]
 
@@ -16,5 +21,5 @@ class TritonPythonModel:
             return pb_utils.InferenceResponse([], pb_utils.TritonError("not a number"))
         if x[0, 0] < 0:
             raise ValueError("a bug in the model")
-        time.sleep(x[0, 0] / 1000)
+        time.sleep((self.ms + x[0, 0]) / 1000)
         return pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
