@@ -92,7 +92,7 @@ claim(
 #
 # ## Two fields for one thing
 #
-# `backend` names the part of Triton that computes. `platform` is older: one word for a backend and its format. The backend slides list eleven platforms.
+# `backend` names the part of Triton that computes. `platform` is older: one word for a backend and its format. The slides list eleven:
 
 # %% tags=["triton"]
 SLIDES = [
