@@ -42,7 +42,7 @@ core = Core()
 print(core.path.name, "· version of its API: {}.{}".format(*core.version()))
 
 options = core.new("ServerOptionsNew")
-core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(models))
+core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(os.environ["TRITON_MODELS"]))
 core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
 core("ServerOptionsSetModelControlMode", options, setup.EXPLICIT)
 core("ServerOptionsSetStartupModel", options, b"digits_onnx")
@@ -156,7 +156,7 @@ claim(
 # for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
 #   echo "== $way"
 #   perf_analyzer -m digits_onnx $way --concurrency-range 1 -p 500 -s 100 -r 20 |
-#     grep -E 'throughput:|Avg latency'
+#     grep throughput:
 # done
 
 # %% [markdown]

@@ -1,6 +1,6 @@
 # ---
 # title: A map of the backends
-# minutes: 22
+# minutes: 24
 # ---
 
 # %% [markdown]
@@ -139,7 +139,7 @@ def refusal(lines):
         client.unload_model("tried")
         return ""
     except InferenceServerException as error:
-        return f"{error.message()}\n{log.read_bytes()[before:].decode()}"
+        return f"{error.message()}\n{log.read_bytes()[before:].decode(errors='replace')}"
     finally:
         shutil.rmtree(models / "tried")
 
@@ -242,7 +242,7 @@ claim(
 # One by hand, in a copy of `digits_onnx`:
 
 # %% language="bash" tags=["triton"]
-# cp -r $TRITON_MODELS/digits_onnx $TRITON_MODELS/wrong
+# cp -rT $TRITON_MODELS/digits_onnx $TRITON_MODELS/wrong
 # sed -i 's/^backend:/platform:/' $TRITON_MODELS/wrong/config.pbtxt
 # curl -sX POST $TRITON_HTTP/v2/repository/models/wrong/load
 # grep 'platform type' $TRITON_LOG | tail -1 | cut -d']' -f2-
