@@ -242,9 +242,10 @@ claim(
 #
 # Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell, then look again.
 
-# %% tags=["triton"]
-# %%writefile {models}/compose.sh
+# %% language="bash" tags=["triton"]
+# cat > $TRITON_MODELS/compose.sh <<'END'
 # python3 compose.py --container-version 24.10 --backend pytorch
+# END
 
 # %%
 task("images.compose", server=lab, models=models)
