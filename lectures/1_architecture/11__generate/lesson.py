@@ -151,8 +151,8 @@ import queue
 import numpy as np
 import tritonclient.grpc as grpc
 
-prompt = grpc.InferInput("text_input", [1], "BYTES")
-prompt.set_data_from_numpy(np.array([b"a parrot likes no"], object))
+text = np.array([b"a parrot likes no"], object)
+prompt = grpc.InferInput("text_input", text.shape, "BYTES").set_data_from_numpy(text)
 
 
 # %% tags=["triton"]
