@@ -150,7 +150,7 @@ claim(
 )
 
 # %% [markdown]
-# What the network costs in your case, *perf_analyzer* measures without a line of code, here with one request under way. In NVIDIA's container, `--service-kind triton_c_api` measures the third way, with a Triton inside perf_analyzer ([guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md)); not run here:
+# What the network costs in your case, *perf_analyzer* measures without a line of code. (In NVIDIA's container it also has a Triton inside, with `--service-kind triton_c_api`: [guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md). That was not run here.) With one request under way:
 
 # %% language="bash" tags=["triton"]
 # for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
