@@ -27,5 +27,5 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "12__ensembles": [("in texts[:2]]", "in texts[1:3]]")],
     "13__does_it_still_answer_the_same": [("[0][:256]", "[0][:224]")],
     "12__in_process": [("ThreadPoolExecutor(16)", "ThreadPoolExecutor(12)")],
-    "14__images": [("setup.newer(home, 99)", "setup.newer(home, 90)")],
+    "14__images": [("in (99, 7)", "in (90, 7)")],
 }

@@ -80,7 +80,7 @@ def test_the_table_leaves_open_what_nobody_found() -> None:
     for name, part in STORED["parts"].items():
         for release in STORED["shown"]:
             assert table.loc[name, release] == part["values"].get(release, setup.NOT_FOUND)
-    html = setup.linked(table).to_html()
+    html = setup.linked(table).data
     assert all(f'<a href="{source}">' in html for source in table["source"])
 
 

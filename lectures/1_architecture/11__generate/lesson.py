@@ -1,6 +1,6 @@
 # ---
 # title: Generate
-# minutes: 16
+# minutes: 24
 # ---
 
 # %% [markdown]
@@ -11,31 +11,43 @@
 # ![Triton; marked are clients, the front end for OpenAI's API and HTTP](architecture.svg)
 
 # %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("generate")
+setup.place_models(models)  # llama: a language model; parrot: it repeats the prompt
+lab = laboratory(models)  # a Triton server of this notebook's own
+
+# %% [markdown]
+# The course's Llama is tiny: it knows Python's documentation, and little else.
+#
+# ## Text in, text out
+#
+# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON with one field per input of the model. Here `stream` is such an input: it says whether the model sends each piece as soon as it is made.
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2/models/llama/generate -d '{
+#   "text_input": "The str method returns a copy of the",
+#   "sampling_parameters": "{\"max_tokens\": 24, \"temperature\": 0}",
+#   "stream": false
+# }'
+
+# %% [markdown]
+# The same in Python, with a longer answer:
+
+# %% tags=["triton"]
 import json
+import os
 import time
 
 import httpx
 import pandas as pd
 
-import setup
-from workbook import measure
-from workbook.lessons import Premise, claim, compare, laboratory, place, predict, show, task
-
-host, name = setup.language_model()
-url = f"{host.url}/v2/models/{name}"
-
-# %% [markdown]
-# The course's Llama is tiny: it knows Python's documentation, and little else. vLLM serves it after `make vllm`, else a Python model. Without weights, the model `parrot` repeats the prompt.
-#
-# ## Text in, text out
-#
-# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON with one field per input. The model's input `stream` says whether it sends each piece as soon as it is made.
-
-# %%
+url = f"http://{os.environ['TRITON_HTTP']}/v2/models"
 sampling = json.dumps({"max_tokens": 48, "temperature": 0, "ignore_eos": True})
-prompt = "The str method returns a copy of the"
-body = {"text_input": prompt, "sampling_parameters": sampling, "stream": False}
-at_once = httpx.post(f"{url}/generate", json=body, timeout=60)
+body = {"text_input": "The str method returns a copy of the", "sampling_parameters": sampling}
+
+at_once = httpx.post(f"{url}/llama/generate", json={**body, "stream": False}, timeout=60)
 print(at_once.status_code, at_once.json()["text_output"])
 
 # %% [markdown]
@@ -56,70 +68,135 @@ predict(
     },
 )
 
-# %%
-many = httpx.post(f"{url}/generate", json={**body, "stream": True}, timeout=60)
-kind = "an error" if "error" in many.json() else "the whole text"
+# %% tags=["triton"]
+many = httpx.post(f"{url}/llama/generate", json={**body, "stream": True}, timeout=60)
 print(many.status_code, many.text)
 
 # %%
+kind = "an error" if "error" in many.json() else "the whole text"
 good = Premise(at_once.status_code == 200, "the first request failed, too")
 compare("generate.many", f"status {many.status_code} and {kind}", premise=good)
 claim(
     kind == "an error",
     "`generate` wants exactly one response. The error comes with the status of the first.",
-    "Look at the text above.",
+    "Run the cell with the request again.",
     id="generate.one",
 )
 
 # %% [markdown]
 # ## Piece by piece
 #
-# `generate_stream` sends each response at once, as a *server-sent event*: a line `data: …`, then an empty line. It is ordinary HTTP: no gRPC is needed.
+# `generate_stream` sends each response at once, as a *server-sent event*: a line `data: …`, then an empty line. It is ordinary HTTP. With `-N`, curl prints each line as it comes.
+
+# %% language="bash" tags=["triton"]
+# curl -sN $TRITON_HTTP/v2/models/llama/generate_stream -d '{
+#   "text_input": "The str method returns a copy of the",
+#   "sampling_parameters": "{\"max_tokens\": 4, \"temperature\": 0}",
+#   "stream": true
+# }'
 
 
-# %%
-def stream(url, body):
+# %% tags=["triton"]
+def stream(model, body):
     """The status and the events of a streamed answer, each with the seconds at which it came."""
     began, events = time.perf_counter(), []
-    with httpx.stream("POST", f"{url}/generate_stream", json=body, timeout=60) as answer:
+    with httpx.stream("POST", f"{url}/{model}/generate_stream", json=body, timeout=60) as answer:
         for line in filter(None, answer.iter_lines()):
             event = json.loads(line.removeprefix("data: "))
             events.append({"s": time.perf_counter() - began, **event})
     return answer.status_code, pd.DataFrame(events)
 
 
+# %% [markdown]
+# When does a reader see the first piece, and when the last? Once streamed, and once not:
+
+# %% tags=["triton"]
+_, pieces = stream("llama", {**body, "stream": True})
+_, whole = stream("llama", {**body, "stream": False})
+pieces[["s", "text_output"]].head()
+
 # %%
-_, pieces = stream(url, {**body, "stream": True})
-_, whole = stream(url, {**body, "stream": False})
 first = {"streamed": pieces["s"].iloc[0], "not streamed": whole["s"].iloc[0]}
 last = {"streamed": pieces["s"].iloc[-1], "not streamed": whole["s"].iloc[-1]}
 waits = pd.DataFrame({"until the first piece": first, "until the last": last}) * 1000
 waits["until the last"] -= waits["until the first piece"]
-measure.plot_bars(waits, title=f"{len(pieces)} pieces of {name}", below="ms")
+measure.plot_bars(waits, title=f"{len(pieces)} pieces of llama", below="ms")
 
 # %%
 share = first["streamed"] / last["streamed"]
-soon = len(pieces) > 2 and share < 0.75
 claim(
-    soon,
+    len(pieces) > 2 and share < 0.75,
     f"The first of {len(pieces)} pieces came when {share:.0%} of the time was over.",
     "Does a proxy between you and the server collect answers? Run both cells again.",
     id="generate.stream",
 )
-pieces[["s", "text_output"]].head()
 
 # %% [markdown]
-# > **Errata.** The first edition of this lecture said that many answers to one request need gRPC's stream. `generate_stream` brings them over HTTP ([generate and generate_stream](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md#generate-vs-generate_stream)). What HTTP's `infer` cannot do is to ask a decoupled model.
-
-# %% [markdown]
-# ## An error in the middle
+# ## The same over gRPC
 #
-# A model can fail after it has sent half of its answer. We have a parrot for that. It repeats the prompt, one word per response, and raises an error at the word *cat*. We ask for "a parrot likes no cat".
+# A model that may send any number of responses is [*decoupled*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md): its config says so. `infer` over HTTP has one response per request. Can it ask such a model?
+
+# %% language="bash" tags=["triton"]
+# grep decoupled $TRITON_MODELS/parrot/config.pbtxt
+# curl -s $TRITON_HTTP/v2/models/parrot/infer -d '{"inputs": [
+#   {"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["a parrot"]}
+# ]}'
+
+# %% [markdown]
+# It cannot. gRPC has a *stream*: requests go in, and responses come out, each to a callback. With `enable_empty_final_response`, an empty response with the parameter `triton_final_response` says that a request is done, also where the model does not know beforehand which word is its last.
+
+# %% tags=["triton"]
+import queue
+
+import numpy as np
+import tritonclient.grpc as grpc
+
+text = np.array([b"a parrot likes no"], object)
+prompt = grpc.InferInput("text_input", text.shape, "BYTES").set_data_from_numpy(text)
+
+
+# %% tags=["triton"]
+def ask(model):
+    """All responses to the request with this prompt."""
+    answers, found, final = queue.Queue(), [], False
+    with grpc.InferenceServerClient(os.environ["TRITON_GRPC"]) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer(model, [prompt], enable_empty_final_response=True)
+        while not final:
+            result, error = answers.get(timeout=60)
+            if error:
+                raise error
+            found.append(result.as_numpy("text_output"))
+            final = result.get_response().parameters["triton_final_response"].bool_param
+    return found
+
+
+# %% tags=["triton"]
+answers = ask("parrot")
+print(*answers, sep="\n")
+texts = [answer[0].decode() for answer in answers if answer is not None]
+_, events = stream("parrot", {"text_input": "a parrot likes no"})
 
 # %%
-nest = setup.parrot("generate")
-lab = laboratory(nest)
-parrot = f"{lab.url}/v2/models/parrot"
+claim(
+    texts == list(events["text_output"]) and len(texts) == 4,
+    f"Both ways brought the same {len(texts)} pieces.",
+    "Run the cell before this one again.",
+    id="generate.grpc",
+)
+
+# %% [markdown]
+# gRPC's stream serves many requests at a time, with any tensors. `generate_stream` takes one request, and needs no more than an HTTP client.
+#
+# ## An error in the middle
+#
+# A model can fail after it has sent half of its answer. The parrot does. Here is what it sends:
+
+# %%
+show("models/parrot/1/speech.py")
+
+# %% [markdown]
+# We ask for "a parrot likes no cat".
 
 # %%
 predict(
@@ -134,9 +211,10 @@ predict(
     },
 )
 
-# %%
-late, words = stream(parrot, {"text_input": "a parrot likes no cat"})
-early, none = stream(parrot, {"text_input": "cat"})
+# %% tags=["triton"]
+late, words = stream("parrot", {"text_input": "a parrot likes no cat"})
+early, none = stream("parrot", {"text_input": "cat"})
+print("status in the middle:", late, "· at the beginning:", early)
 words.fillna("")
 
 # %%
@@ -147,7 +225,7 @@ by_time = late == 200 and early >= 400 and len(words) == 5
 claim(
     by_time,
     f"An error in the middle comes with status {late}, one at the beginning with {early}.",
-    "Run the two cells before this one again.",
+    "Run the cell with the two requests again.",
     id="generate.status",
 )
 
@@ -156,27 +234,38 @@ claim(
 #
 # ## OpenAI's protocol
 #
-# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes the answer as OpenAI's clients expect it. `workbook openai` starts the course's own (`workbook/llm/openai/`).
+# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes OpenAI's form of the answer. `workbook openai` starts the course's own; here it runs in this kernel. After `make vllm`, vLLM's model answers.
 
 # %%
+os.environ["TRITON_OPENAI"] = setup.front_end(lab)  # host:port, as localhost:9000 at work
+
+# %% language="bash" tags=["triton"]
+# model=$(curl -s $TRITON_OPENAI/v1/models | grep -o 'llama[a-z_]*' | tail -1)
+# curl -s $TRITON_OPENAI/v1/chat/completions -H 'Content-Type: application/json' -d '{
+#   "model": "'$model'", "max_tokens": 24, "temperature": 0,
+#   "messages": [{"role": "user", "content": "What is a list?"}]
+# }'
+
+# %% tags=["triton"]
 from openai import OpenAI
 
+openai = OpenAI(base_url=f"http://{os.environ['TRITON_OPENAI']}/v1", api_key="none")
+name = max(model.id for model in openai.models.list() if model.id.startswith("llama"))
 messages = [{"role": "user", "content": "What is a list?"}]
 question = {"model": name, "messages": messages, "max_tokens": 24, "temperature": 0}
-with setup.front_end(host) as address, OpenAI(base_url=address, api_key="none") as client:
-    print("models:", [model.id for model in client.models.list()])
-    answer = client.chat.completions.create(**question)
-    chunks = [chunk.choices[0] for chunk in client.chat.completions.create(**question, stream=True)]
-print(answer.choices[0].message.content, answer.usage, sep="\n")
+
+chat = openai.chat.completions.create(**question)
+chunks = [chunk.choices[0] for chunk in openai.chat.completions.create(**question, stream=True)]
+print(chat.choices[0].message.content, chat.usage, sep="\n")
+joined = "".join(chunk.delta.content or "" for chunk in chunks)  # the last has the reason only
 [(chunk.delta.content, chunk.finish_reason) for chunk in chunks[:2] + chunks[-2:]]
 
 # %%
-joined = "".join(chunk.delta.content or "" for chunk in chunks)  # the last has the reason only
-same = joined == answer.choices[0].message.content and chunks[-1].finish_reason is not None
+same = joined == chat.choices[0].message.content and chunks[-1].finish_reason is not None
 claim(
     same,
     "OpenAI's client gets the same text whole and in pieces, and at last why it ended.",
-    "Run both cells again.",
+    "Run the cells of this section again.",
     id="generate.openai",
 )
 
@@ -196,15 +285,25 @@ claim(
 # The parrot ignores `sampling`. Change [its file](models/parrot/1/speech.py), and run the cell below: it says at most `max_tokens` words, and ends before the first word in `stop` (a text or a list). Each response gets a second tensor, `finish_reason` (it is in the config): empty, but in the last response `length` if `max_tokens` cut the text, else `stop`.
 
 # %%
-show("models/parrot/1/speech.py")
-place(nest, "models/parrot")
+place(models, "models/parrot")
 lab.load("parrot")
 task("generate.stop", server=lab)
 
 # %% [markdown]
+# ## The same at work, without this course
+#
+# A client of `generate_stream` that you can build on: it shows the text as it comes, and does not take half an answer for a whole one.
+
+# %%
+show("at_work/stream.py")
+
+# %% tags=["triton"]
+# %run at_work/stream.py parrot "a parrot likes nuts"
+
+# %% [markdown]
 # ## What to remember
 #
-# - `generate` gives exactly one response. `generate_stream` gives each response as it comes, over ordinary HTTP.
+# - `generate` gives exactly one response, `generate_stream` each as it comes, over ordinary HTTP. gRPC's stream carries many requests.
 # - The status comes with the first response. A later error is an event: look into each.
 # - A front end speaks OpenAI's protocol. The model itself has to obey `max_tokens` and `stop`, and to say why it ended.
 

@@ -1,6 +1,6 @@
 # ---
 # title: In-process, and other ways in
-# minutes: 15
+# minutes: 24
 # ---
 
 # %% [markdown]
@@ -11,19 +11,22 @@
 # ![Triton; marked is the program that has Triton inside](architecture.svg)
 
 # %%
-import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
-import pandas as pd
 
 import setup
-from workbook import measure
-from workbook.common import paths
-from workbook.lessons import Premise, claim, compare, laboratory, predict, show, task
-from workbook.lessons.shared import digits_model, timing
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 from workbook.server.capi import Core
+
+models = folder("in_process")
+setup.place_model(models)  # digits_onnx, from the course's repository
+lab = laboratory(models)  # a Triton server of this notebook's own, in a process of its own
+
+# %% [markdown]
+# Here is the usual way in: a server with ports, and its model. Below, the same repository is served without ports.
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2 | grep -o '"version":"[^"]*"'
+# grep -v parameters $TRITON_MODELS/digits_onnx/config.pbtxt
 
 # %% [markdown]
 # ## The library
@@ -33,16 +36,18 @@ from workbook.server.capi import Core
 # `core("Name", …)` calls the function `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in (`workbook.server.capi.Core`).
 
 # %%
-core, home = Core(), setup.home()
+import os
+
+core = Core()
 print(core.path.name, "· version of its API: {}.{}".format(*core.version()))
 
 options = core.new("ServerOptionsNew")
-core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(paths.repository()))
+core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(os.environ["TRITON_MODELS"]))
 core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
 core("ServerOptionsSetModelControlMode", options, setup.EXPLICIT)
 core("ServerOptionsSetStartupModel", options, b"digits_onnx")
 core("ServerOptionsSetGpuMetrics", options, False)
-core("ServerOptionsSetLogFile", options, os.fsencode(home / "core.log"))
+core("ServerOptionsSetLogFile", options, os.fsencode(models / "core.log"))
 
 # %% [markdown]
 # These are the options of `tritonserver`, one function each. Now the server. Compare this process's ports and its child processes before and after.
@@ -51,21 +56,23 @@ core("ServerOptionsSetLogFile", options, os.fsencode(home / "core.log"))
 setup.stop_all()  # one that an earlier run of this cell has started
 ports, processes = setup.look()
 with core.environment():
-    inside = setup.Inside(core, core.new("ServerNew", options), home)
+    inside = setup.Inside(core, core.new("ServerNew", options), models)
 now, more = setup.look()
 for process in processes:
     more.remove(process)
 print("ready:", core.yes("ServerIsReady", inside.pointer), "· new processes:", more)
-quiet = now == ports and len(more) > 0
+print("ports before:", ports, "· now:", now)
+
+# %%
 claim(
-    quiet,
+    now == ports and len(more) > 0,
     "Triton is ready in this process, and no port was opened.",
     "Run the cells from the top on again.",
     id="in_process.start",
 )
 
 # %% [markdown]
-# The new processes are stubs, one per version of the model: the ONNX backend of this course is Python, NVIDIA's is C++. A request is a C object; the answer comes through a callback, into memory that we allocate. The price: a crash in Triton, or in a backend that is a C++ library, ends your program, too.
+# The new process is a stub: the ONNX backend of this course starts in Python, NVIDIA's is C++. A request is a C object; the answer comes through a callback, into memory that we allocate. The price: a crash in Triton, or in a backend that is a C++ library, ends your program, too.
 
 # %%
 predict(
@@ -74,30 +81,83 @@ predict(
     unit="×",
 )
 
-# %%
-import tritonclient.grpc as grpc
+# %% [markdown]
+# First over the network, with NVIDIA's clients:
 
-server = laboratory(paths.repository(), only=["digits_onnx"])
-x = digits_model.pictures()[:360]
-tensor = grpc.InferInput("image", [1, 1, 8, 8], "FP32").set_data_from_numpy(x[:1])
-with grpc.InferenceServerClient(server.grpc_url) as client:
-    ways = {"C API": lambda: inside.infer("digits_onnx", {"image": x[:1]})["logits"]}
-    ways["gRPC"] = lambda: client.infer("digits_onnx", [tensor]).as_numpy("logits")
-    answers = [way() for way in ways.values()]
-    ms = timing.by_turns(ways, times=300).quantile(0.05)  # the best: disturbed least
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import tritonclient.grpc as grpc
+import tritonclient.http as http
+from sklearn.datasets import load_digits
+
+pictures = (load_digits().images[:360, None] / 16).astype(np.float32)
+
+
+def network(kind, address):
+    """A function that asks for one picture, over HTTP or gRPC."""
+    client = kind.InferenceServerClient(address)
+    image = kind.InferInput("image", [1, 1, 8, 8], "FP32").set_data_from_numpy(pictures[:1])
+    return lambda: client.infer("digits_onnx", [image]).as_numpy("logits")
+
+
+ways = {
+    "HTTP": network(http, os.environ["TRITON_HTTP"]),
+    "gRPC": network(grpc, os.environ["TRITON_GRPC"]),
+}
+
+
+# %% tags=["triton"]
+import time
+
+
+def best_ms(ask, times=300):
+    """The time of an answer: that of the fastest 5 %, which other programs disturbed least."""
+    stamps = [time.perf_counter()]
+    for _ in range(times):
+        ask()
+        stamps.append(time.perf_counter())
+    return 1000 * np.quantile(np.diff(stamps), 0.05)
+
+
+for name, ask_once in ways.items():
+    print(f"{name}: {best_ms(ask_once):.2f} ms, logits {ask_once().round(2)[0, :3]} …")
+
+# %% [markdown]
+# Then all three, one after the other:
+
+# %%
+import pandas as pd
+
+three = {"C API": lambda: inside.infer("digits_onnx", {"image": pictures[:1]})["logits"], **ways}
+answers = [ask_way() for ask_way in three.values()]
+ms = pd.Series({name: best_ms(ask_way) for name, ask_way in three.items()})
 measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms, best 5 % of 300")
 
 # %%
-equal = Premise(np.allclose(*answers, atol=1e-5), "the two answers differ")
+equal = Premise(
+    all(np.allclose(answers[0], other, atol=1e-5) for other in answers), "the answers differ"
+)
 compare("in_process.speed", ms["gRPC"] / ms["C API"], unit="×", premise=equal)
-faster = ms["C API"] < ms["gRPC"]
 claim(
-    faster,
-    "The same answer, without the network's part of the time.",
-    "Other programs may take the cores: close them and run both cells again.",
+    ms["C API"] < ms["gRPC"],
+    f"The same answer, without the network's part of the time: {ms['C API']:.2f} ms instead of "
+    f"{ms['gRPC']:.2f}.",
+    "Other programs may take the cores: close them and run the cells of this section again.",
     premise=equal,
     id="in_process.speed",
 )
+
+# %% [markdown]
+# What the network costs in your case, *perf_analyzer* measures without a line of code. (In NVIDIA's container it also has a Triton inside, with `--service-kind triton_c_api`: [guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md). That was not run here.) With one request under way:
+
+# %% language="bash" tags=["triton"]
+# for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
+#   echo "== $way"
+#   perf_analyzer -m digits_onnx $way --concurrency-range 1 -p 500 -s 100 -r 20 |
+#     grep throughput:
+# done
 
 # %% [markdown]
 # ## What is inside, and what is not?
@@ -117,36 +177,60 @@ predict(
     },
 )
 
-
 # %%
-def ask(picture):
-    return inside.infer("digits_onnx", {"image": picture[None]})["logits"]
-
+from concurrent.futures import ThreadPoolExecutor
 
 before = inside.counts("digits_onnx")
 with ThreadPoolExecutor(16) as pool:
-    logits = list(pool.map(ask, x))
+    list(pool.map(lambda each: inside.infer("digits_onnx", {"image": each[None]}), pictures))
 after = inside.counts("digits_onnx")
 counted = pd.Series({name: after[name] - before[name] for name in after}, name="in this process")
 counted.to_frame()
 
 # %%
 runs = counted["executions"]
+none, each_time = "360: nothing joins requests without a network", "23: sixteen pictures each time"
 few = "more than 23, and far fewer than 360"
-seen = "360: nothing joins requests without a network" if runs > 340 else few
-seen = "23: sixteen pictures each time" if runs <= 23 else seen
 alone = Premise(counted["requests"] == 360, f"the server counted {counted['requests']} requests")
+seen = none if runs > 340 else each_time if runs <= 23 else few
 compare("in_process.batches", seen, premise=alone)
 claim(
     runs < 300,
     f"{runs} executions for 360 requests: the batcher works inside, too.",
-    "Run both cells again.",
+    "Run the cell with the threads again.",
     premise=alone,
     id="in_process.batches",
 )
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. What is missing: HTTP, gRPC, the port for metrics, and what belongs to ports (TLS, restricted APIs). A program can still read the metrics with `TRITONSERVER_ServerMetrics`.
+# The same load over gRPC. Here the [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) come from the server's endpoint:
+
+# %% tags=["triton"]
+from concurrent.futures import ThreadPoolExecutor
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+
+
+def executions():
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    return client.get_inference_statistics("digits_onnx").model_stats[0].execution_count
+
+
+def ask_for(picture):
+    image = grpc.InferInput("image", [1, 1, 8, 8], "FP32").set_data_from_numpy(picture[None])
+    return client.infer("digits_onnx", [image]).as_numpy("logits").argmax()
+
+
+so_far = executions()
+with ThreadPoolExecutor(16) as threads:
+    digits = list(threads.map(ask_for, pictures))
+print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
+
+# %% [markdown]
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. What is missing: HTTP, gRPC, the port for metrics, and what belongs to ports (TLS, restricted APIs). A program can still read the metrics with `TRITONSERVER_ServerMetrics`. The server with ports has them here:
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
 
 # %% [markdown]
 # ## C++ and Java
@@ -184,12 +268,16 @@ claim(
 # ```
 
 # %% [markdown]
-# > **Errata.** [The architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) recommend a C++ API: a wrapper around the C API ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)). The wrapper is a library of its own, which you build. The jar in the SDK container has the bindings to the C API alone; those to the wrapper come with an option of the build script ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)). Use the C API.
+# <details><summary>Errata: the architecture slides</summary>
+#
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) recommend a C++ API: a wrapper around the C API ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)). It is a library of its own, which you build. The jar in the SDK container binds the C API alone; the wrapper's bindings come with an option of the build script ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)). Use the C API.
+#
+# </details>
 
 # %% [markdown]
 # ## Python
 #
-# NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps the C API in classes:
+# At work one does not call the C API by hand. NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps it in classes. Not run here, because this course has no container:
 #
 # ```python
 # import numpy, tritonserver
@@ -200,11 +288,9 @@ claim(
 #     print(numpy.from_dlpack(response.outputs["logits"]))
 # server.stop()
 # ```
-#
-# The containers have it as a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
 
 # %% [markdown]
-# > **Errata.** The first edition said: not on PyPI. Wheels are there since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: the library `libtritonserver.so` must be there, as in the container. With another Python, pip finds 0.0.1.dev0, a placeholder whose installation fails on purpose.
+# The containers have it as a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)). PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. With another Python, pip finds 0.0.1.dev0, a placeholder whose installation fails on purpose.
 
 # %% [markdown]
 # ## Kafka and Ray Serve
@@ -247,8 +333,19 @@ claim(
 
 # %%
 show("clients/bridge.py")
-shutil.copy("clients/bridge.py", home)
+shutil.copy("clients/bridge.py", models)
 task("in_process.bridge", server=inside)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Is in-process worth it for your model? This program times the ways in. Here it has two. In NVIDIA's container it has the third, by the package `tritonserver`; that part was not run here.
+
+# %%
+show("at_work/ways.py")
+
+# %% tags=["triton"]
+# %run at_work/ways.py digits_onnx
 
 # %% [markdown]
 # ## What to remember

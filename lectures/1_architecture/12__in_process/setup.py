@@ -21,7 +21,7 @@ import psutil
 
 from workbook.common import paths
 from workbook.common.errors import ServerError
-from workbook.lessons.workspace import folder
+from workbook.lessons.workspace import copy
 from workbook.server.capi import NEWEST, Core
 
 MODEL = "digits_onnx"
@@ -115,13 +115,9 @@ class Inside:
         return self.pointer
 
 
-def home() -> Path:
-    """Make a fresh folder for the notebook's log and the reader's file, relative to the notebook.
-
-    Example:
-        home = setup.home()
-    """
-    return folder("in_process")
+def place_model(models: Path) -> None:
+    """Put digits_onnx into a repository, from which both servers read it."""
+    copy(models, MODEL, MODEL, {})
 
 
 def stop_all() -> None:

@@ -1,6 +1,6 @@
 # ---
 # title: A map of the backends
-# minutes: 14
+# minutes: 24
 # ---
 
 # %% [markdown]
@@ -11,113 +11,199 @@
 # A *backend* computes models of one kind. This lecture follows [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). They have three tables: relevant backends, their names, which to take when. We try them.
 
 # %%
-import functools
-
-import pandas as pd
-
 import setup
-from workbook.common.errors import WorkbookError
-from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, show, task
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+from workbook.lessons import mistakes
 
 models = folder("map_of_backends")  # run again, it empties this notebook's folder
-setup.repository(models)
-lab = laboratory(models, only=[])
-setup.backends()
+setup.repository(models)  # one model of each kind
+lab = laboratory(models, only=[])  # a Triton server that has loaded none of them
+setup.set_places(lab)  # TRITON_BACKENDS: its folder of backends, TRITON_LOG: its log
 
 # %% [markdown]
 # ## What is here
 #
-# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
+# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. In NVIDIA's container, the folder is `/opt/tritonserver/backends`. This server has:
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_BACKENDS
+# ls */libtriton_*.so */model.py
+
+# %% [markdown]
+# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
 #
-# We load one model of each kind, and read `/v2/models/M/config` (20 s).
+# We load one model of each kind (20 s). Where nothing follows the name, it was loaded:
 
-# %%
+# %% language="bash" tags=["triton"]
+# for model in square digits_{onnx,torch,openvino,tf} forest_xgboost jpeg_dali engine{,_llm}; do
+#   echo "$model: $(curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load |
+#     sed "s|$TRITON_MODELS/||g" | cut -c1-300)"
+# done
+
+# %% [markdown]
+# The two that are refused need an NVIDIA GPU: [TensorRT](../10__tensorrt/10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](../11__llm_backends/11__llm_backends.ipynb) loads it.
+#
+# What does the server say about the others? `/v2/models/M/config` is the config that it has completed:
+
+# %% tags=["triton"]
+import os
+from pathlib import Path
+
+import pandas as pd
+import tritonclient.http as http
+from tritonclient.utils import InferenceServerException
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"], network_timeout=300)
+MODELS = {
+    "python": "square", "onnxruntime": "digits_onnx", "pytorch": "digits_torch",
+    "openvino": "digits_openvino", "tensorflow": "digits_tf", "fil": "forest_xgboost",
+    "dali": "jpeg_dali", "tensorrt": "engine", "tensorrtllm": "engine_llm",
+}  # fmt: skip
+
+# %% tags=["triton"]
 rows = {}
-for backend, model in setup.MODELS.items():
-    try:
-        lab.load(model)
-    except WorkbookError as error:
-        rows[backend] = {"here": "refused", "words": error.message.splitlines()[0]}
-        continue
-    config = lab.request("GET", f"/v2/models/{model}/config")
-    rows[backend] = {key: config.get(key) for key in setup.FIELDS}
-    rows[backend]["kind"] = config["instance_group"][0]["kind"]
-    rows[backend]["here"] = setup.computed_by(config)
+for backend, model in MODELS.items():
+    rows[backend] = {"here": "refused", "platform": "", "runtime": "", "default_model_filename": ""}
+    if client.is_model_ready(model):
+        config = client.get_model_config(model)
+        library = Path(os.environ["TRITON_BACKENDS"], backend, f"libtriton_{backend}.so")
+        rows[backend]["here"] = "real" if library.exists() else "stand-in"
+        for field in ("platform", "runtime", "default_model_filename"):
+            rows[backend][field] = config.get(field, "")
+        rows[backend]["kind"] = config["instance_group"][0]["kind"]
+
+matrix = pd.DataFrame.from_dict(rows, orient="index").fillna("")
+matrix
 
 # %%
-matrix = pd.DataFrame(rows).T.fillna("")
-stand_ins = matrix[matrix["runtime"] == "model.py"]
-right = (stand_ins["here"] == "stand-in").all() and matrix["here"]["python"] == "real"
+replaced = matrix["here"] == "stand-in"
+right = (matrix["runtime"][replaced] == "model.py").all() and matrix["runtime"]["python"] == ""
 claim(
-    right and len(stand_ins) == 6,
+    right and replaced.sum() == 6 and matrix["here"]["python"] == "real",
     "A stand-in of this course shows model.py in the field runtime. The real Python backend shows "
     "nothing there.",
     "Look at the table: which model was refused?",
     premise=setup.loaded_here(matrix),
     id="map.matrix",
 )
-print(*matrix.loc[matrix["here"] == "refused", "words"], sep="\n")
-matrix[["here", *setup.FIELDS, "kind"]]
 
 # %% [markdown]
-# The two that are refused need an NVIDIA GPU: [TensorRT](../10__tensorrt/10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](../11__llm_backends/11__llm_backends.ipynb) loads it. The server fills in `platform` and, where a backend has one, the name of its file. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
-
-# %% [markdown]
+# The server fills in `platform` and, where there is one, the file's name. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
+#
 # ## Two fields for one thing
 #
-# A config says `backend`, or `platform`, or both. The backend slides list eleven platforms (20 s to try them):
+# `backend` names the part of Triton that computes. `platform` is older: one word for a backend and its format. The slides list eleven:
+
+# %% tags=["triton"]
+SLIDES = [
+    ("dali", ""), ("python", "python"), ("fil", "xgboost"), ("fil", "lightgbm"),
+    ("fil", "treelite"), ("pytorch", "pytorch_libtorch"),
+    ("tensorflow", "tensorflow_savedmodel"), ("tensorflow", "tensorflow_graphdef"),
+    ("onnxruntime", "onnxruntime_onnx"), ("openvino", "openvino_ir"), ("", "tensorrt_llm"),
+    ("tensorrt", "tensorrt_plan"), ("ensemble", ""),
+]  # fmt: skip
+print(*[platform for _, platform in SLIDES if platform])
+
+# %% [markdown]
+# To try a name, we load a model that has a config and no files. It is refused in any case. If the server does not know the name, it says so. For a config, the reason stands only in its log (at work: `docker logs`).
+
+# %% tags=["triton"]
+import functools
+import shutil
+
+TENSORS = """
+max_batch_size: 4
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } ]
+"""
+UNKNOWN = ("unexpected platform type", "unable to find backend library", "Could not determine")
+
+
+def write_tried(lines):
+    home = models / "tried"
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    (home / "config.pbtxt").write_text(lines + TENSORS)
+    if '"python"' in lines:  # without a file, the Python backend of 24.10 waits for ever
+        (home / "1/model.py").write_text("import this_is_missing")
+
+
+# %% tags=["triton"]
+@functools.cache
+def refusal(lines):
+    """What the server says to a model with these lines in its config; its log comes second."""
+    write_tried(lines)
+    log = Path(os.environ["TRITON_LOG"])
+    before = log.stat().st_size
+    try:
+        client.load_model("tried")
+        client.unload_model("tried")
+        return ""
+    except InferenceServerException as error:
+        return f"{error.message()}\n{log.read_bytes()[before:].decode(errors='replace')}"
+    finally:
+        shutil.rmtree(models / "tried")
+
+
+def knows(lines):
+    return "no" if any(words in refusal(lines) for words in UNKNOWN) else "yes"
+
 
 # %%
-print(*[platform for _, platform in setup.NAMES if platform])
 predict(
     "map.platforms",
     "How many of these eleven does the server accept, where the config has no `backend`?",
     unit="platforms",
 )
 
-
-# %%
-@functools.cache
-def knows(**names):
-    # loads a model without files: does the server know the names in its config?
-    lines = [f'{field}: "{name}"' for field, name in names.items() if name]
-    return "no" if setup.unknown(lab, "\n".join(lines)) else "yes"
-
-
+# %% tags=["triton"]
 tried = []
-for backend, platform in setup.NAMES:
-    row = {"backend": backend, "platform": platform}
-    row["only backend"] = knows(backend=backend) if backend else ""
-    row["only platform"] = knows(platform=platform) if platform else ""
-    row["both"] = knows(backend=backend, platform=platform) if backend and platform else ""
+for part, platform in SLIDES:
+    one, other = f'backend: "{part}"', f'platform: "{platform}"'
+    row = {"backend": part, "platform": platform}
+    row["only backend"] = knows(one) if part else ""
+    row["only platform"] = knows(other) if platform else ""
+    row["both"] = knows(f"{one}\n{other}") if part and platform else ""
     tried.append(row)
 
-# %%
+mixed = knows('backend: "fil"\nplatform: "tensorrt_plan"')
+print("backend fil with platform tensorrt_plan:", mixed)
 names = pd.DataFrame(tried)
-known = set(names.loc[names["only platform"] == "yes", "platform"])
-compare("map.platforms", len(known), unit="platforms", premise=setup.all_tried(names))
-others = {"python", "openvino_ir"}
-not_read = knows(backend="fil", platform="tensorrt_plan") == "yes"
-claim(
-    "onnxruntime_onnx" in known and not known & others and not_read,
-    f"Accepted without backend: {', '.join(sorted(known))}. With a backend, platform is not read: "
-    "the server accepts fil with tensorrt_plan.",
-    "Run this cell again.",
-    id="map.known",
-)
 names
 
+# %%
+accepted = set(names.loc[names["only platform"] == "yes", "platform"])
+compare("map.platforms", len(accepted), unit="platforms", premise=setup.all_tried(names))
+others = {"python", "openvino_ir"}
+claim(
+    "onnxruntime_onnx" in accepted and not accepted & others and mixed == "yes",
+    f"Accepted without backend: {', '.join(sorted(accepted))}. With a backend, platform is not "
+    "read: the server accepts fil with tensorrt_plan.",
+    "Run the cells of this section again.",
+    id="map.known",
+)
+
 # %% [markdown]
-# > **Errata.** Five of the eleven are platforms. For the others write `backend`; for TensorRT-LLM `tensorrtllm`. FIL's format is the *parameter* `model_type`. An ensemble has `platform: "ensemble"`.
+# So write `backend`. An ensemble has none: it has `platform: "ensemble"`.
+#
+# <details><summary>Errata: the backend slides</summary>
+#
+# Five of [the slides'](../../00__start/00__start.ipynb#The-documents-behind-the-course) eleven are platforms. For the others write `backend`; for TensorRT-LLM `tensorrtllm`. FIL's format is the *parameter* `model_type`.
+#
+# </details>
 #
 # ## Marked as out of date
 #
 # The backend slides call five of their fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's:
 
+# %% tags=["triton"]
+OLD = ("fastertransformer", "stateful", "square", "custom", "identity", "repeat")
+old = {name: refusal(f'backend: "{name}"') for name in OLD}
+for name, words in old.items():
+    print(f"{name:18}", words.partition("argument: ")[2].partition(",")[0])
+
 # %%
-old = setup.words_on(lab, setup.OLD)
-claim(all(old["refused"]), "This server has none of the six.", "Run it again.", id="map.old")
-print(old.to_string(justify="left"))
+gone = all("unable to find backend library" in each for each in old.values())
+claim(gone, "This server has none of the six.", "Run the cell again.", id="map.old")
 
 # %% [markdown]
 # | the slides' row | today |
@@ -134,7 +220,10 @@ print(old.to_string(justify="left"))
 
 # %%
 which = setup.which(matrix)
-on_cpu = which[which["upstream, x86"].str.contains("CPU")]
+which
+
+# %%
+on_cpu = which[["CPU" in text for text in which["upstream, x86"]]]
 lost = set(on_cpu.index[on_cpu["this server"] == "refused"])
 claim(
     len(on_cpu) == 8 and not lost,
@@ -144,28 +233,38 @@ claim(
     premise=setup.loaded_here(matrix),
     id="map.which",
 )
-which
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](../14__images/14__images.ipynb#Your-release-has) has a table. Look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
+# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](../14__images/14__images.ipynb#Your-release-has) has a table. Look at the image that you will run. Not verified on a GPU.
 #
 # ## Five mistakes
 #
-# Each is made in a copy of `digits_onnx`:
+# One by hand, in a copy of `digits_onnx`:
+
+# %% language="bash" tags=["triton"]
+# cp -rT $TRITON_MODELS/digits_onnx $TRITON_MODELS/wrong
+# sed -i 's/^backend:/platform:/' $TRITON_MODELS/wrong/config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/wrong/load
+# grep 'platform type' $TRITON_LOG | tail -1 | cut -d']' -f2-
+# rm -r $TRITON_MODELS/wrong
+
+# %% [markdown]
+# The client learns little, the log has the reason. Now five, with an explanation of each:
 
 # %%
-config = mistakes.config
+config_with = mistakes.config
 made = mistakes.provoke(lab, "digits_onnx", {
-    "the format as backend": config("onnxruntime", "onnx"),
-    "the backend as platform": config("backend:", "platform:"),
-    "the slides' OpenVINO": config('backend: "onnxruntime"', 'platform: "openvino_ir"'),
-    "another framework's backend": config("onnxruntime", "pytorch"),
+    "the format as backend": config_with("onnxruntime", "onnx"),
+    "the backend as platform": config_with("backend:", "platform:"),
+    "the slides' OpenVINO": config_with('backend: "onnxruntime"', 'platform: "openvino_ir"'),
+    "another framework's backend": config_with("onnxruntime", "pytorch"),
     "another file name": mistakes.rename("1/model.onnx", "digits.onnx"),
 })  # fmt: skip
-claim(
-    len(made.refused) == 5, "All five are refused.", "Read which one it loads.", id="map.mistakes"
-)
 made
+
+# %%
+refused = made.refused
+claim(len(refused) == 5, "All five are refused.", "Read which one it loads.", id="map.mistakes")
 
 # %% [markdown]
 # ## Your turn
@@ -178,6 +277,17 @@ show(models / "ir/config.pbtxt", models / "trees/config.pbtxt")
 
 # %%
 task("map.names", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# What does a server that you meet at work compute, and by which backends?
+
+# %%
+show("at_work/backends.py")
+
+# %% tags=["triton"]
+# %run at_work/backends.py
 
 # %% [markdown]
 # ## What to remember

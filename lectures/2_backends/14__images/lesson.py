@@ -1,6 +1,6 @@
 # ---
 # title: Images
-# minutes: 14
+# minutes: 22
 # ---
 
 # %% [markdown]
@@ -12,13 +12,13 @@
 
 # %%
 import setup
-from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
-from workbook.lessons.mistakes import provoke
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
 models = setup.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
-lab = laboratory(models)
-for ready in lab.index(ready_only=True):
-    print(ready["name"], ready["version"], ready["state"])
+lab = laboratory(models)  # a Triton server of this notebook's own
+
+# %% language="bash" tags=["triton"]
+# curl -sX POST $TRITON_HTTP/v2/repository/index | tr '}' '\n'
 
 # %% [markdown]
 # ## Which one to take
@@ -36,11 +36,18 @@ for ready in lab.index(ready_only=True):
 # %% [markdown]
 # ## Your release has
 #
-# Where a notebook says "today", "since" or "until", it means these two tables. "not found": no source that we could read names it. The last column leads to the source.
+# A server tells the version of its core. Where a notebook says "today", "since" or "until", it means the two tables below. "not found": no source that we could read names it. The last column leads to the source.
+
+# %% tags=["triton"]
+import os
+
+import tritonclient.http as http
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
+version = client.get_server_metadata()["version"]
+print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 
 # %%
-version = lab.metadata()["version"]
-print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 setup.linked(setup.contents())
 
 # %% [markdown]
@@ -67,11 +74,19 @@ setup.linked(setup.changes())
 #
 # Python models exchange tensors through shared memory, of which Docker gives 64 MB without `--shm-size`. The matrix names CUDA and the driver of each release, e.g. 12.6 and 560 for 24.10 with vLLM. On data-centre GPUs, CUDA's compatibility package lets some older drivers run it.
 
-# %%
-table = setup.releases()
-for kind in ("vLLM", "TensorRT-LLM"):
-    gb = table[f"with {kind}, GB"].dropna()
+# %% tags=["triton"]
+import json
+from pathlib import Path
+
+import pandas as pd
+
+stored = json.loads(Path("../../releases.json").read_text())  # the course's copy of the matrix
+gigabytes = pd.DataFrame({kind: part["values"] for kind, part in stored["sizes"].items()})
+for kind in gigabytes:
+    gb = gigabytes[kind].dropna()
     print(f"with {kind}: {gb.min()} GB ({gb.idxmin()}) to {gb.max()} GB ({gb.idxmax()})")
+
+# %%
 setup.plot_sizes()
 
 # %% [markdown]
@@ -79,7 +94,27 @@ setup.plot_sizes()
 #
 # ## What takes the space
 #
-# Here each framework is a Python package. How much of this disk does each take?
+# Here each framework is a Python package, or several. A package's list of files says how much of this disk it takes:
+
+# %% tags=["triton"]
+from importlib import metadata
+
+PACKAGES = {
+    "PyTorch": "torch", "TensorFlow": "tensorflow tensorflow-cpu keras", "OpenVINO": "openvino",
+    "DALI": "nvidia-dali-cuda120 nvidia-nvimgcodec-cu12 nvidia-nvjpeg-cu12 nvidia-nvjpeg2k-cu12"
+    " nvidia-nvtiff-cu12 nvidia-libnvcomp-cu12", "ONNX Runtime": "onnxruntime-gpu onnxruntime",
+    "XGBoost": "xgboost nvidia-nccl-cu12", "Triton": "nvidia-pytriton",
+}  # fmt: skip
+
+
+def megabytes(package):
+    try:
+        files = metadata.files(package) or ()
+    except metadata.PackageNotFoundError:
+        return 0
+    paths = [Path(str(file.locate())) for file in files]
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
 
 # %%
 predict(
@@ -94,20 +129,26 @@ predict(
     },
 )
 
+# %% tags=["triton"]
+sizes = {name: sum(map(megabytes, packages.split())) for name, packages in PACKAGES.items()}
+taken = pd.Series(sizes, name="MB").sort_values(ascending=False)
+print(taken.round().astype(int).to_string())
+
 # %%
-sizes = setup.frameworks()
-print(sizes.round().astype(int).to_string())
-all_there = Premise(sizes.min() > 0, f"{sizes.idxmin()} is not installed")
-compare("images.framework", str(sizes.idxmax()), premise=all_there)
-few = sizes[["Triton", "ONNX Runtime"]].sum() / sizes.sum()
+measure.plot_bars(taken.to_frame("on this disk"), title="What each framework takes", below="MB")
+
+# %%
+all_there = Premise(taken.min() > 0, f"{taken.idxmin()} is not installed")
+compare("images.framework", str(taken.idxmax()), premise=all_there)
+few = taken[["Triton", "ONNX Runtime"]].sum() < 0.5 * taken.sum()
 claim(
-    few < 0.5,
-    f"Triton and ONNX Runtime together are {few:.0%} of what all frameworks take.",
+    few,
+    "Triton and ONNX Runtime together are "
+    f"{taken[['Triton', 'ONNX Runtime']].sum() / taken.sum():.0%} of what all frameworks take.",
     "An installation without some frameworks is smaller: look at the bars.",
     premise=all_there,
     id="images.few",
 )
-setup.plot_frameworks(sizes)
 
 # %% [markdown]
 # A server that has only ONNX models does not need the rest. The same holds for NVIDIA's full image.
@@ -116,12 +157,13 @@ setup.plot_frameworks(sizes)
 #
 # Ask the server, not the files: it has completed each config. `runtime` is the backend's program: `model.py` is the laptop's stand-in, and NVIDIA's image has a native library in its place.
 
-# %%
-for ready in lab.index(ready_only=True):
-    config = lab.config(ready["name"])
-    name, runtime = f"{config['name']} {ready['version']}", config.get("runtime", "")
-    print(f"{name:16} backend {config['backend']!r:14} runtime {runtime!r}", end=" ")
-    print("cache:", config.get("response_cache", {}).get("enable", False))
+# %% tags=["triton"]
+for entry in client.get_model_repository_index():
+    if entry.get("state") == "READY":
+        config = client.get_model_config(entry["name"])
+        cached = config.get("response_cache", {}).get("enable", False)
+        print(f"{entry['name']:14} backend {config['backend']!r:14}", end="")
+        print(f"runtime {config.get('runtime', '')!r:11} cache: {cached}")
 
 # %% [markdown]
 # ## A smaller image
@@ -146,14 +188,14 @@ for ready in lab.index(ready_only=True):
 # RUN pip install --no-cache-dir tokenizers==0.23.3
 # ```
 #
-# Or pack an environment beside the model, as in notebook 03. Then the image stays as it is.
+# Or pack an environment beside the model, as in [notebook 03](../03__python_environments/03__python_environments.ipynb). Then the image stays as it is.
 
 # %% [markdown]
 # ## A model that is too new
 #
-# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one. Which one has ours? The refusal below names the newest that this server reads.
+# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one. Which one has ours?
 
-# %%
+# %% tags=["triton"]
 import onnx
 
 model = onnx.load(models / "digits_onnx/1/model.onnx")
@@ -161,24 +203,33 @@ opsets = {part.domain or "ai.onnx": part.version for part in model.opset_import}
 print("format:", model.ir_version, "operators:", opsets, "made by:", model.producer_name)
 
 # %% [markdown]
-# Now somebody exports it with the tools of the next decade:
+# Now somebody exports it with the tools of the next decade, and with those of 2020:
+
+# %% tags=["triton"]
+import shutil
+
+from tritonclient.utils import InferenceServerException
+
+said = []
+for ir_version in (99, 7):
+    home = models / f"format_{ir_version}"
+    shutil.copytree(models / "digits_onnx", home, dirs_exist_ok=True)
+    for file in home.glob("*/model.onnx"):
+        changed = onnx.load(file)
+        changed.ir_version = ir_version
+        onnx.save(changed, file)
+    try:
+        client.load_model(home.name)
+        said.append("loaded")
+    except InferenceServerException as error:
+        said.append(error.message().replace(f"{os.environ['TRITON_MODELS']}/", ""))
+    print(f"format {ir_version}: {said[-1]}")
 
 # %%
-made = provoke(
-    lab,
-    "digits_onnx",
-    {
-        "a format of the future": lambda home: setup.newer(home, 99),
-        "the format of 2020": lambda home: setup.newer(home, 7),
-    },
-)
-made
-
-# %%
-refused = "a format of the future" in made.refused and "the format of 2020" in made.loaded
 claim(
-    refused,
-    "A format that is too new is refused, an old one is read.",
+    "IR version" in said[0] and said[-1] == "loaded",
+    "A format that is too new is refused, an old one is read. The refusal names the newest that "
+    "this server reads.",
     "Run the cell before this one again.",
     id="images.format",
 )
@@ -191,14 +242,27 @@ claim(
 #
 # Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell, then look again.
 
-# %%
-write(
-    models / "compose.sh",
-    "python3 compose.py --container-version 24.10 --backend pytorch",
-)
+# %% language="bash" tags=["triton"]
+# cat > $TRITON_MODELS/compose.sh <<'END'
+# python3 compose.py --container-version 24.10 --backend pytorch
+# END
 
 # %%
 task("images.compose", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# An image of your own, and what to run after each change of it:
+
+# %%
+show("at_work/Dockerfile", "at_work/check_image.sh")
+
+# %% [markdown]
+# Here, the server has the file in the format of the future:
+
+# %% language="bash" tags=["triton"]
+# sh at_work/check_image.sh | sed "s|$TRITON_MODELS/||g"
 
 # %% [markdown]
 # ## What to remember

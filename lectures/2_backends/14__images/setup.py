@@ -1,8 +1,7 @@
-"""For 14__images: the contents of NVIDIA's releases, disk use here, and a small repository.
+"""For 14__images: the contents of NVIDIA's releases, and a small repository.
 
 setup.contents(), setup.changes()     # versions per release, and what changed when
 setup.releases()                       # the sizes of two images, one row per release
-setup.frameworks()                     # MB on this disk, per framework
 models = setup.repository(folder("images"))
 """
 
@@ -10,16 +9,15 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
-from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pandas.io.formats.style import Styler
+from IPython.display import HTML
 
-from workbook import measure, zoo
+from workbook import zoo
 from workbook.common import paths
 from workbook.lessons import place
 from workbook.lessons.workspace import version
@@ -27,17 +25,6 @@ from workbook.measure import style
 
 #: The text for a value that no source names, of those that we could read.
 NOT_FOUND = "not found"
-#: Framework → its Python distributions.
-_FRAMEWORKS = {
-    "PyTorch": ("torch",),
-    "TensorFlow": ("tensorflow", "tensorflow-cpu", "keras"),
-    "DALI": ("nvidia-dali-cuda120", "nvidia-nvimgcodec-cu12", "nvidia-nvjpeg-cu12",
-             "nvidia-nvjpeg2k-cu12", "nvidia-nvtiff-cu12", "nvidia-libnvcomp-cu12"),
-    "ONNX Runtime": ("onnxruntime-gpu", "onnxruntime"),
-    "OpenVINO": ("openvino",),
-    "XGBoost": ("xgboost", "nvidia-nccl-cu12"),
-    "Triton": ("nvidia-pytriton",),
-}  # fmt: skip
 #: The models of the small repository: each copied from the shared one.
 MODELS = ("digits_onnx", "digits_cached", "square", "jpeg_dali")
 #: The config of the ensemble.
@@ -64,15 +51,18 @@ def changes() -> pd.DataFrame:
     return pd.DataFrame(_stored()["changes"])
 
 
-def linked(table: pd.DataFrame) -> Styler:
-    """Return a table with the addresses in its column `source` as links."""
+def linked(table: pd.DataFrame) -> HTML:
+    """Return a table with the addresses in its column `source` as links, and all text at the left.
+
+    JupyterLab shows the cells and headers of a table at the right, unless each says otherwise.
+    """
 
     def link(address: str) -> str:
         return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
 
-    style = table.style.format(link, subset=["source"])
-    left = {"selector": "th, td", "props": "text-align: left"}
-    return style.set_table_styles([left])  # type: ignore[list-item]
+    text = table.to_html(formatters={"source": link}, escape=False, index_names=False)
+    left = re.sub(r"<(t[hd])>", r'<\1 style="text-align: left">', text)
+    return HTML(left)  # type: ignore[no-untyped-call]
 
 
 def releases() -> pd.DataFrame:
@@ -97,19 +87,6 @@ def plot_sizes() -> style.Picture:
     return figure
 
 
-def frameworks() -> pd.Series:
-    """Sum each framework's MB on this disk, from its packages' lists of files; largest first."""
-    sizes = {name: sum(map(_size, parts)) / 1e6 for name, parts in _FRAMEWORKS.items()}
-    return pd.Series(sizes, name="MB").sort_values(ascending=False)
-
-
-def plot_frameworks(sizes: pd.Series) -> style.Picture:
-    """Draw one bar per framework."""
-    return measure.plot_bars(
-        sizes.to_frame("on this disk"), title="What each framework takes", below="MB"
-    )
-
-
 def repository(home: Path) -> Path:
     """Make a model repository of five models: two ONNX, one Python, one DALI, and an ensemble.
 
@@ -124,33 +101,7 @@ def repository(home: Path) -> Path:
     return home
 
 
-def newer(home: Path, version: int) -> None:
-    """Write another version number of the ONNX format into a model's file.
-
-    Args:
-        home: the folder of a model with `1/model.onnx`.
-        version: the number (`ir_version`).
-    """
-    import onnx
-
-    for file in home.glob("*/model.onnx"):
-        model = onnx.load(file)
-        model.ir_version = version
-        onnx.save(model, file)
-
-
 @functools.cache
 def _stored() -> Any:
     """Read the data on NVIDIA's releases from lectures/releases.json."""
     return json.loads((paths.root() / "lectures" / "releases.json").read_text("utf-8"))
-
-
-def _size(distribution: str) -> int:
-    """Return the bytes of an installed distribution's files; 0 if it is not installed."""
-    try:
-        files: Iterable[metadata.PackagePath] = metadata.files(distribution) or ()
-    except metadata.PackageNotFoundError:
-        return 0
-    return sum(
-        path.stat().st_size for file in files if (path := Path(str(file.locate()))).is_file()
-    )
