@@ -16,7 +16,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("python")
 setup.repository(models)  # once, it trains a network: 1 to 5 minutes
-lab = laboratory(models, only=["first", "second", "countdown"])
+lab = laboratory(models, only=["first", "second", "countdown"])  # a server of this notebook's own
 
 # %% [markdown]
 # ## The backend slides' example
@@ -102,7 +102,7 @@ for name in ("filled", "bare", "conflict"):
         client.load_model(name)
         found[name] = client.get_model_config(name, as_json=True)["config"]["input"]
     except InferenceServerException as error:
-        found[name] = error.message()
+        found[name] = error.message().splitlines()[0]
     print(name, found[name])
 
 # %%
@@ -119,7 +119,7 @@ claim(
 )
 
 # %% [markdown]
-# Each load first starts one more Python process to call it, unless the server has the option `--disable-auto-complete-config`.
+# Each load first starts one more Python process, to call this method. The server's option `--disable-auto-complete-config` turns it off.
 #
 # ## The classifier
 #
@@ -165,7 +165,7 @@ claim(
 #
 # ## One bad request among four
 #
-# `checked` answers a negative place with an error. Places above 2 raise an `IndexError`: a bug. Its config has a parameter, which arrives as text:
+# `checked` answers the weight of a place, 0 to 2. A negative place gets an error. Places above 2 raise an `IndexError`: a bug. The weights are a parameter in its config. In Python, `["parameters"]["weights"]["string_value"]` is its text:
 #
 # `parameters { key: "weights" value: { string_value: "[0.2, 0.5, 0.3]" } }`
 
@@ -289,6 +289,7 @@ grown, began = sharp_so_far() - before, time.perf_counter()
 infer("panel", X=np.ones((1, 1), np.float32))
 took = time.perf_counter() - began
 counts = infer("collected", start=np.array([4], np.int32))["counts"]
+print(f"sharp: {grown:.0f}, panel: {took:.2f} s, collected: {counts}")
 
 # %%
 sharp = sum(tallied[:, 1] > tallied[:, 0])

@@ -113,7 +113,9 @@ def repository(models: Path) -> None:
     Beside the repository, `….wheels` has the packages. In this process's commands, `python3` is
     this Python, which the server has too, and TRITON_STUBS is the folder of all stubs.
     """
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = str(Path(sys.executable).parent)
+    if not os.environ["PATH"].startswith(programs + os.pathsep):
+        os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     os.environ["TRITON_STUBS"] = str(_stubs())
     numpy_wheel(models)
     wheel(models, "2.0")
