@@ -161,11 +161,11 @@ claim(
 )
 
 # %% [markdown]
-# `args["model_repository"]` is the model's own folder. `execute` joins the rows of *all* requests, because a loop would compute them one by one.
+# `args["model_repository"]` is the model's folder. `execute` joins the rows of *all* requests, because a loop would compute them one by one.
 #
 # ## One bad request among four
 #
-# `checked` answers the weight of a place, 0 to 2. A negative place gets an error. Places above 2 raise an `IndexError`: a bug. The weights are a parameter in its config. In Python, `["parameters"]["weights"]["string_value"]` is its text:
+# `checked` answers the weight of a place. A negative place gets an error. Places above 2 raise an `IndexError`: a bug. The weights are a parameter of the config. See how `initialize` reads it:
 #
 # `parameters { key: "weights" value: { string_value: "[0.2, 0.5, 0.3]" } }`
 

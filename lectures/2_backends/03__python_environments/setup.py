@@ -361,6 +361,11 @@ def libpython(stub: Path) -> str:
     return found[0].decode() if found else ""
 
 
+def stubs_are_linked() -> bool:
+    """Whether each stub is linked with the library of its own Python."""
+    return all(f"libpython{version}" in libpython(stub) for version, stub in stubs().items())
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """Another Python of this machine.

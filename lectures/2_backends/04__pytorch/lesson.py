@@ -38,14 +38,15 @@ class SimpleModel(nn.Module):
 
 torch.jit.script(SimpleModel()).save(models / "pytorch_model/1/model.pt")
 
-# %% tags=["triton"]
-# %%writefile {models}/pytorch_model/config.pbtxt
+# %% language="bash" tags=["triton"]
+# cat > $TRITON_MODELS/pytorch_model/config.pbtxt <<END
 # name: "pytorch_model"
 # platform: "pytorch_libtorch"
 # max_batch_size: 8
 # input { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 5 ] }
 # output { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1 ] }
 # instance_group { kind: KIND_CPU }
+# END
 
 # %% tags=["triton"]
 import os
@@ -73,7 +74,7 @@ half = infer("pytorch_model", INPUT__0=np.zeros((2, 5), np.float32))
 print(half)
 
 # %%
-printed = setup.slides(lab)
+printed = setup.slides(lab)  # their own program and config, see the errata below
 printed
 
 # %%
@@ -162,8 +163,8 @@ claim(
 #
 # TorchScript stores no shapes, so the server fills in nothing. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend). Each format gets one thread here; NVIDIA's backend sets `INTRA_OP_THREAD_COUNT` for its [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).
 
-# %% tags=["triton"]
-# %%writefile {models}/focus_pytorch/config.pbtxt
+# %% language="bash" tags=["triton"]
+# cat > $TRITON_MODELS/focus_pytorch/config.pbtxt <<END
 # platform: "pytorch_libtorch"
 # max_batch_size: 8
 # input { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] }
@@ -171,6 +172,7 @@ claim(
 # dynamic_batching { }
 # instance_group { kind: KIND_CPU count: 1 }
 # parameters { key: "INTRA_OP_THREAD_COUNT" value: { string_value: "1" } }
+# END
 
 # %% tags=["triton"]
 torch.jit.script(net).save(models / "focus_pytorch/1/model.pt")
