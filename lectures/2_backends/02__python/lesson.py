@@ -165,7 +165,7 @@ claim(
 #
 # ## One bad request among four
 #
-# `checked` answers the weight of a place. A negative place gets an error. Places above 2 raise an `IndexError`: a bug. The weights are a parameter of the config. See how `initialize` reads it:
+# `checked` answers the weight of a place. A negative place gets an error. Places above 2 raise an `IndexError`: a bug. The weights are a parameter of the config; `initialize` reads it:
 #
 # `parameters { key: "weights" value: { string_value: "[0.2, 0.5, 0.3]" } }`
 
