@@ -22,6 +22,7 @@ from workbook.server import Triton
 
 #: The models that the reader opens.
 HERE = Path(__file__).parent / "models"
+_PRINTED = HERE / "pytorch_model/simple_model.as_printed.py"
 
 
 def models() -> Path:
@@ -45,7 +46,7 @@ def slides(server: Triton) -> documented.Correction:
 
     The notebook's files are in the model's folder again afterwards.
     """
-    model = runpy.run_path(str(HERE / "pytorch_model/simple_model.as_printed.py"))
+    model = runpy.run_path(str(_PRINTED), run_name="simple_model")
     steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
     file = server.repository / "pytorch_model/1/model.pt"
     right = file.read_bytes()

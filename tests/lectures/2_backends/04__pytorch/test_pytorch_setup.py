@@ -38,7 +38,8 @@ def test_the_modules_beside_the_notebook_can_be_scripted() -> None:
 
 
 def test_the_printed_program_makes_a_module_that_cannot_compute(tmp_path: Path) -> None:
-    made = runpy.run_path(str(UNIT / "models/pytorch_model/simple_model.as_printed.py"))
+    file = UNIT / "models/pytorch_model/simple_model.as_printed.py"
+    made = runpy.run_path(str(file), run_name="simple_model")
     made["scripted_model"].save(tmp_path / "model.pt")
     with pytest.raises(Exception, match="forward"):
         torch.jit.load(tmp_path / "model.pt")(torch.zeros(2, 5))
