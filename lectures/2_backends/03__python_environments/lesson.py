@@ -158,11 +158,11 @@ claim(
 # %%
 predict(
     "environments.again",
-    "How long does the load of grade_3 take, compared with grade_2's first?",
+    "grade_3's config names the archive in grade_2's folder. What does its load do?",
     {
-        "about as long: each model unpacks for itself": "The server remembers which file it has "
+        "it unpacks the archive once more, for itself": "The server remembers which file it has "
         "unpacked, and when that file was changed last.",
-        "much less": None,
+        "it uses what was unpacked for grade_2": None,
         "it is refused: the archive lies in another model's folder": "grade_3's config names "
         "it by its full path, and the server loads that.",
     },
@@ -193,15 +193,19 @@ print(took, places, sep="\n")
 
 # %%
 shared = places["grade_2"] == places["grade_3"]
-again = "much less" if shared else "about as long: each model unpacks for itself"
-unpacked = setup.unpacked(took)
-compare("environments.again", again, premise=unpacked)
+other = "it unpacks the archive once more, for itself"
+answered = Premise(len(places) == 3, "a model did not answer")
+compare(
+    "environments.again",
+    "it uses what was unpacked for grade_2" if shared else other,
+    premise=answered,
+)
 claim(
     shared,
-    f"The archive was unpacked once, and both models use {places['grade_2']}. A folder is not "
-    "unpacked at all.",
+    f"The archive was unpacked once, and both models use {places['grade_2']}: grade_2's load took "
+    f"{took['grade_2']} s, grade_3's {took['grade_3']} s. A folder is not unpacked at all.",
     "Run the cells of this section again.",
-    premise=unpacked,
+    premise=answered,
     id="environments.again",
 )
 
@@ -244,7 +248,7 @@ claim(
 
 # %% language="bash" tags=["triton"]
 # for stub in $TRITON_STUBS/*/triton_python_backend_stub; do
-#   ldd $stub | grep -o 'libpython[^ ]*'
+#   ldd $stub | grep -om1 'libpython[^ ]*' | head -1
 # done
 
 # %%

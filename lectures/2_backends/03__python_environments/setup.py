@@ -17,7 +17,7 @@ import sysconfig
 import tarfile
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -284,20 +284,6 @@ def touch(file: Path) -> None:
     """Give a file a later time of change, as if it had just been copied."""
     later = time.time() + next(_LATER)  # the server unpacks a file again only if it is newer
     os.utime(file, (later, later))
-
-
-def unpacked(costs: Mapping[str, float]) -> Premise:
-    """Premise: the archive's first load took clearly longer than one without an environment.
-
-    Args:
-        costs: seconds by model; `grade_2` unpacks the archive, `square` has no environment.
-    """
-    first, none = costs["grade_2"], costs["square"]
-    return Premise(
-        first > 1.3 * none,
-        f"the first load took {first:.1f} s, hardly longer than the {none:.1f} s of a load without "
-        "an environment",
-    )
 
 
 def small(models: Path) -> Path:
