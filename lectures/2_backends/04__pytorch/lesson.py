@@ -150,7 +150,7 @@ compare("pytorch.trace", other if changed["careful_trace"] else same, premise=br
 claim(
     changed["careful_script"] <= 1 < changed["careful_trace"],
     f"Of 200 verdicts the trace changes {changed['careful_trace']}, the script "
-    f"{changed['careful_script']}. torch.jit.trace had warned: {setup.traced(careful, example)[1]}",
+    f"{changed['careful_script']}. Read what torch.jit.trace has warned of.",
     "Run the cells of this section again.",
     premise=branch,
     id="pytorch.trace",
@@ -347,7 +347,7 @@ for model in inputs:
 for _ in range(4):  # turns, because other programs may disturb one of them
     for model in inputs:
         later[model].append(min(ms(model, 6)))
-print(first, later, sep="\n")
+print({model: f"{first[model]:.0f} ms, then {min(later[model]):.0f} ms" for model in inputs})
 
 # %%
 table = setup.table(lab, first, later)

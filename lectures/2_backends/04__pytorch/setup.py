@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,19 +120,6 @@ def scaled(models: Path) -> None:
         return
     place(models, HERE / "scaled")
     torch.jit.script(Scaled().eval()).save(home / "1/model.pt")
-
-
-def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
-    """Trace a module; returns the trace, and torch's warnings.
-
-    Args:
-        example: the input whose operations are recorded.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        trace = torch.jit.trace(module, example)
-    words = [str(w.message) for w in caught if issubclass(w.category, torch.jit.TracerWarning)]
-    return trace, "\n".join(dict.fromkeys(words))
 
 
 def add_row(server: Triton) -> formats.Row:

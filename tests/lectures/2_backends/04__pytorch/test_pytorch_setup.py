@@ -1,4 +1,4 @@
-"""What 04__pytorch relies on: a trace and its warning, modules in files, a table of times."""
+"""What 04__pytorch relies on: modules in files, a table of times."""
 
 from __future__ import annotations
 
@@ -15,16 +15,6 @@ from workbook.lessons import units
 
 UNIT = units.find("04__pytorch")
 setup = units.load(UNIT, "setup")
-
-
-def test_a_trace_comes_with_its_warning() -> None:
-    class Branch(torch.nn.Module):  # type: ignore[misc]
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + 1 if bool(x.max() > 1) else x
-
-    trace, warning = setup.traced(Branch(), torch.zeros(2))
-    assert trace(torch.full((2,), 5.0)).tolist() == [5, 5]
-    assert "might not generalize" in warning
 
 
 def test_the_modules_beside_the_notebook_can_be_scripted() -> None:
