@@ -11,7 +11,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "02__python": [("[0, 1, 7, 2]", "[1, 1, 9, 0]")],
     "03__python_environments": [("power=1)", "power=2)")],
     "04__sequences": [("default_rng(2)", "default_rng(3)")],
-    "04__pytorch": [("setup.sentence(tokens=9)", "setup.sentence(tokens=7)")],
+    "04__pytorch": [("(4, 9))", "(4, 7))")],
     "05__dynamic_batcher": [("seconds=0.6", "seconds=0.5")],
     "05__onnxruntime": [("range(30)", "range(20)")],
     "06__queue_policies": [("range(10)", "range(8)")],

@@ -32,6 +32,16 @@ def _change(model: str, old: str, new: str) -> str:
     """
 
 
+def _in_the_solution(task: str, old: str, new: str) -> str:
+    """Code that applies a task's solution with one text in place of another."""
+    return f"""
+    from workbook.lessons import tasks
+    text = tasks.find({task!r}).solution
+    assert {old!r} in text
+    exec(text.replace({old!r}, {new!r}))
+    """
+
+
 def _threads(count: int) -> str:
     """A bridge that sends each picture alone, from several threads."""
     return f'''
@@ -54,31 +64,21 @@ def _threads(count: int) -> str:
 ALMOST = [
     Wrong(
         "python.verdict",
-        """
-        from task import SOLUTION
-        write(models / "verdict/1/model.py", SOLUTION.replace("> self.thr", ">= self.thr"))
-        server.load("verdict")
-        """,
+        _in_the_solution("python.verdict", "> self.thr", ">= self.thr"),
         "[[0.0, 0.5]] got ['sharp'], not ['blurred']",
     ),
     Wrong(
         "python.verdict",  # one number per row in place of one row per row
-        """
-        from task import SOLUTION
-        write(models / "verdict/1/model.py", SOLUTION.replace("[:, None]", ""))
-        server.load("verdict")
-        """,
+        _in_the_solution("python.verdict", "[:, None]", ""),
         "an answer of the shape [2], not [2, 1]",
     ),
     Wrong(
         "python.verdict",  # the exception is for all requests of the execution
-        """
-        from task import SOLUTION
-        raising = 'raise pb_utils.TritonModelException("not a number")'
-        answering = 'return pb_utils.InferenceResponse(error=pb_utils.TritonError("not a number"))'
-        write(models / "verdict/1/model.py", SOLUTION.replace(answering, raising))
-        server.load("verdict")
-        """,
+        _in_the_solution(
+            "python.verdict",
+            'return pb_utils.InferenceResponse(error=pb_utils.TritonError("not a number"))',
+            'raise pb_utils.TritonModelException("not a number")',
+        ),
         "got the error: Failed to process",
     ),
     Wrong(

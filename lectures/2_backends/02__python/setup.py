@@ -1,7 +1,8 @@
-"""For 02__python: models beside those that the reader writes, and measurements of their cost.
+"""For 02__python: models beside those that the reader writes, and what their instances cost.
 
-setup.repository(models)                            # its models, and models that they call
-setup.instances(lab, "focus_python", (1, 2, 4))     # a table: processes, memory, seconds
+setup.repository(models)                  # its models, models that they call, and 200 pictures
+setup.as_printed(lab)                     # the server's messages about the slides' program
+setup.costs(models, lab)                  # processes and memory of one instance and of four
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ import pandas as pd
 from workbook import measure, zoo
 from workbook.common import paths
 from workbook.common.errors import RequestError, WorkbookError
-from workbook.lessons import mistakes, place
-from workbook.lessons.premises import Premise
-from workbook.lessons.runs import Run, infer, record
+from workbook.lessons import formats, laboratory, mistakes, place
+from workbook.lessons.premises import Premise, attempt
+from workbook.lessons.runs import infer
 from workbook.lessons.shared import sleeper
+from workbook.lessons.workspace import set_addresses
 from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
@@ -39,39 +41,31 @@ TOGETHER = 4
 
 
 def repository(models: Path) -> None:
-    """Copy the models beside the notebook, and add others that they call, and weights."""
+    """Copy the models beside the notebook, and add models that they call, weights and pictures."""
     place(models, *HERE.glob("[a-z]*"), paths.root() / "model_repository/countdown")
     for name in ("first", "second"):
         sleeper.add(models, name, "", ms=SLEEP_MS)
     shutil.copy(zoo.checkpoint("focus_cnn"), models / "focus_python/1/weights.pth")
+    np.save(models / "pictures.npy", formats.pictures())
 
 
-def change(server: Triton, file: Path, old: str, new: str) -> str:
-    """Replace a text in a model's code once, and load the model; returns the refusal, or "".
+def as_printed(server: Triton) -> list[str]:
+    """Load the backend slides' program as printed, and then with its first mistake corrected.
 
-    Args:
-        file: MODEL/VERSION/model.py in the server's repository.
+    The corrected program is in the repository again afterwards.
+
+    Returns:
+        The two refusals.
     """
-    file.write_text(file.read_text("utf-8").replace(old, new, 1), "utf-8")
-    return mistakes.refusal(server, file.parent.parent.name)
-
-
-def loaded(server: Triton, model: str) -> dict[str, Any]:
-    """Load a model, and return its config as the server completed it."""
-    server.load(model)
-    return server.config(model)
-
-
-def without_config(models: Path, model: str, target: str) -> Path:
-    """Copy a model's version 1 without its config, and return the copy's folder."""
-    shutil.rmtree(models / target, ignore_errors=True)
-    shutil.copytree(models / model / "1", models / target / "1")
-    return models / target
-
-
-def completed(config: Mapping[str, Any]) -> Premise:
-    """Premise: a model without a config file was loaded, and has the config of its code."""
-    return Premise(config.get("max_batch_size") == 32, "the model did not load without a config")
+    file = server.repository / "python_model/1/model.py"
+    right = file.read_text("utf-8")
+    printed = (HERE / "python_model/model.as_printed.py").read_text("utf-8")
+    refused = []
+    for text in (printed, printed.replace("import triton", "import json\nimport triton", 1)):
+        file.write_text(text, "utf-8")
+        refused.append(mistakes.refusal(server, "python_model"))
+    file.write_text(right, "utf-8")
+    return refused
 
 
 def rewrite(old: str, new: str) -> mistakes.Change:
@@ -96,30 +90,17 @@ def in_process(home: Path) -> Callable[[Array], Array]:
     return lambda images: net(torch.from_numpy(images)).numpy()
 
 
-def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
-    """Load `handover` anew, and send it requests of 4 MB, filled with 0, with 1, with 2, …
-
-    Returns:
-        The memory in which numpy's array lies, and the memory of DLPack's array; and the first
-        numbers of all arrays after the last answer, as an array (requests, 2).
-    """
-    server.unload("handover")
-    server.load("handover")
-    for number in range(requests):
-        found = infer(server, "handover", x=np.full(1_000_000, number, np.float32))
-    return [word.decode() for word in found["memory"]], found["kept"]
-
-
 def chat(server: Triton) -> tuple[dict[str, str], int]:
     """Run the production guide's loop in four cases.
 
     Args:
-        server: from `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
-            missing first. Then it gives logits as the guide's config says, then as its text says.
+        server: from `laboratory`. The model that is asked is missing first. Then it gives logits
+            as the guide's config says, then as its text says.
 
     Returns:
         The answer's shape or the model's message, by case; and how many cases failed.
     """
+    server.load("ibuddha_chitchat_bls")
     replies = {"no GPT": _reply(server)}
     _load_gpt(server, "[ 13088 ]")
     replies["logits of the last place"] = _reply(server)
@@ -148,32 +129,12 @@ def _reply(server: Server, rows: int = 1) -> str:
     return f"{_ANSWERED}{shape}"
 
 
-def seconds(server: Server, model: str, **tensors: Array) -> float:
-    """Time one request, in seconds."""
-    began = time.perf_counter()
-    infer(server, model, **tensors)
-    return time.perf_counter() - began
-
-
-def at_once(server: Triton, model: str, places: Sequence[int]) -> Run:
-    """Send one request per number at the same time, to the model `checked`.
-
-    Args:
-        server: from `laboratory`.
-        places: the number that each request carries.
-    """
-    plan = [
-        measure.Request(f"r{i}", inputs={"place": np.array([[place]], np.int32)})
-        for i, place in enumerate(places)
-    ]
-    return record(server, model, plan)
-
-
-def in_one(*runs: Run) -> Premise:
-    """Premise: the requests of each run shared one execution."""
-    sizes = [run.sizes for run in runs]
+def in_one(server: Triton) -> Premise:
+    """Premise: the last two executions of `checked` had four requests each, by its log."""
+    lines = log_lines(server, "requests in one execution")
+    sizes = [int(n) for n in re.findall(r"(\d+) requests in one execution", "\n".join(lines))]
     return Premise(
-        all(size == [TOGETHER] for size in sizes),
+        sizes[-2:] == [TOGETHER, TOGETHER],
         f"the requests did not share one execution; the executions had {sizes} requests",
     )
 
@@ -193,17 +154,44 @@ def log_lines(server: Triton, words: str, begin: int = 0, patience: float = 3.0)
         time.sleep(0.05)
 
 
-def unload(server: Triton, model: str, words: str) -> list[str]:
-    """Unload a model, and return the log's new lines that contain `words`."""
-    begin = server.log_size()
-    server.unload(model)
-    return log_lines(server, words, begin)
+def provoke(server: Triton) -> mistakes.Results:
+    """Make five mistakes in `focus_python`."""
+    return mistakes.provoke(server, "focus_python", {
+        "a typo in an import": rewrite("import torch", "import troch"),
+        "another class": rewrite("TritonPythonModel", "Model"),
+        "a method without args": rewrite("(self, args)", "(self)"),
+        "a path from the working directory": rewrite('version + "/', '"'),
+        "an unknown key": mistakes.config("max_batch_size", "max_batchsize"),
+    })  # fmt: skip
 
 
-def metric(server: Server, name: str) -> float:
-    """Return the value of a metric that has one line; 0.0 if the metric is missing."""
-    found = re.findall(rf"(?m)^{re.escape(name)}\{{[^}}]*\}} (\S+)$", server.metrics())
-    return float(found[0]) if found else 0.0
+def add_row(server: Triton) -> formats.Row:
+    """Measure `focus_python`, and add it to the table of formats."""
+    net = in_process(server.repository / "focus_python")
+    return attempt(
+        lambda: formats.add(server, "focus_python", "Python", net), lambda row: row.repeated
+    )
+
+
+def costs(models: Path, lab: Triton) -> pd.DataFrame:
+    """Measure `instances` of the classifier on two servers.
+
+    On the second one, as in NVIDIA's container, no two processes share imports.
+
+    Args:
+        models: the repository.
+        lab: the notebook's server. Its addresses are in the environment again afterwards.
+
+    Returns:
+        The table of `instances`, and `memory_mb, plain` of the second server.
+    """
+    shared = instances(lab, "focus_python", (1, 4))
+    try:
+        with laboratory(models, only=[], plain=True) as plain:
+            other = instances(plain, "focus_python", (1, 4))
+    finally:
+        set_addresses(lab)
+    return shared.assign(**{"memory_mb, plain": other["memory_mb"]}).round()
 
 
 def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame:
@@ -216,7 +204,7 @@ def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame
 
     Returns:
         One row per count: `processes` of the model; `memory_mb`, their memory that no other
-        process shares; `load_s`, the seconds until the model was ready.
+        process shares.
     """
     file = server.repository / model / "config.pbtxt"
     text = file.read_text("utf-8")
@@ -224,14 +212,8 @@ def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame
     for count in counts:
         server.unload(model)
         file.write_text(re.sub(r"count: \d+", f"count: {count}", text), "utf-8")
-        began = time.perf_counter()
         server.load(model)
-        took = time.perf_counter() - began
         stubs = measure.processes(server).query("process == 'stub' and model == @model")
-        rows[count] = {
-            "processes": len(stubs),
-            "memory_mb": stubs["memory_mb"].sum(),
-            "load_s": took,
-        }
+        rows[count] = {"processes": len(stubs), "memory_mb": stubs["memory_mb"].sum()}
     file.write_text(text, "utf-8")
     return pd.DataFrame(rows).T.rename_axis("instances")

@@ -1,6 +1,6 @@
 # ---
 # title: Python environments
-# minutes: 16
+# minutes: 24
 # ---
 
 # %% [markdown]
@@ -11,28 +11,42 @@
 # [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) call the two cases *situation 1* and *situation 2*.
 
 # %%
-import sys
-
-import pandas as pd
-
 import setup
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, write
-from workbook.lessons.mistakes import refusal
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
-interpreter = sys.executable  # this notebook's Python
-models = folder("environments")  # run again, it empties this notebook's folder
-setup.repository(models)  # makes an environment: up to half a minute
-home = models / "grade_2"
+models = folder("environments")
+setup.repository(models)  # makes an environment and some wheels: up to half a minute
 lab = laboratory(models, only=["square", "grade_1"])
-setup.environment_of(lab, "grade_1")  # version of the package, version of Python, where it lies
 
 # %% [markdown]
 # ## Situation 1: another package
 #
-# `square` runs on the server's Python. `grade_1` has an environment of its own: it grades pictures with version 1.0 of `sharpness`, a tiny package made on the spot. `grade_2` needs 2.0. One Python cannot have both versions, and the server's has neither:
+# `square` runs on the server's Python. `grade_1` has an environment of its own: it grades pictures with version 1.0 of `sharpness`, a tiny package made on the spot. `where` asks a model for its package's version, its Python's version, and the environment's place:
 
-# %%
-# %%writefile {home}/1/model.py
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import tritonclient.grpc as grpc
+from tritonclient.utils import InferenceServerException
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+image = grpc.InferInput("image", [1, 3, 64, 64], "FP32")
+image.set_data_from_numpy(np.ones((1, 3, 64, 64), np.float32))
+
+
+def where(model):
+    words = client.infer(model, [image]).as_numpy("where")[0]
+    return [word.decode().replace(str(models.resolve()), "models") for word in words]
+
+
+where("grade_1")
+
+# %% [markdown]
+# `grade_2` needs 2.0. One Python cannot have both versions, and the server's has neither:
+
+# %% tags=["triton"]
+# %%writefile {models}/grade_2/1/model.py
 import numpy as np
 import sharpness
 import triton_python_backend_utils as pb
@@ -47,156 +61,206 @@ class TritonPythonModel:
         return [pb.InferenceResponse(pair) for pair in pairs]
 
 
-# %%
-print(refusal(lab, "grade_2"))
+# %% tags=["triton"]
+# !curl -sX POST $TRITON_HTTP/v2/repository/models/grade_2/load | sed 's/.nAt:.*//'
 
 # %% [markdown]
-# We make an environment with that version; `--copies`, since this course's server refuses links that lead out of a repository. With `--python`, pip installs into another environment. Triton's module `triton_python_backend_utils` needs numpy, too: `add_numpy` copies ours. With a registry at hand, `pip install numpy` does it.
+# We make an environment with that version. `--copies`, since this course's server refuses links that lead out of a repository. With `--python`, pip installs into another environment. Triton's module `triton_python_backend_utils` needs numpy, too. The folder of wheels takes the place of a registry.
 
-# %%
-env, wheel = models / "../environments.env", setup.wheel(models, "2.0")
-# !{interpreter} -m venv --copies --without-pip --clear {env}
-# !{interpreter} -m pip --python {env}/bin/python install --quiet --no-index {wheel}
-setup.add_numpy(env)
-print(*sorted(path.name for path in setup.site_packages(env).iterdir()))
+# %% language="bash" tags=["triton"]
+# env=$TRITON_MODELS.env
+# python3 -m venv --copies --without-pip --clear $env
+# python3 -m pip --python $env/bin/python install --quiet \
+#   --no-index --find-links $TRITON_MODELS.wheels numpy sharpness==2.0
+# ls $env/lib/python3*/site-packages
 
 # %% [markdown]
 # ## Pack it
 #
 # Before the model's process starts, bash sources `bin/activate` of the environment. A venv's script names the folder where it was made. `venv-pack -o env.tar.gz` and `conda-pack` replace it by one that finds its own place. These lines do so too:
 
-# %%
-write(env / "bin/activate", '''
-VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
-''')  # fmt: skip
-# !tar -czf {home}/env.tar.gz -C {env} .
-setup.use(home, "$$TRITON_MODEL_DIRECTORY/env.tar.gz")
-show(home / "config.pbtxt")
-sizes = {"unpacked": setup.megabytes(env), "packed": setup.megabytes(home / "env.tar.gz")}
+# %% language="bash" tags=["triton"]
+# cat > $TRITON_MODELS.env/bin/activate <<'END'
+# VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
+# END
+# cd $TRITON_MODELS/grade_2
+# tar -czf env.tar.gz -C $TRITON_MODELS.env .
+# grep -q EXECUTION_ENV_PATH config.pbtxt || cat >> config.pbtxt <<'END'
+# parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }
+# END
+# tail -1 config.pbtxt
+# du -sh ../../environments.env env.tar.gz
 
 # %% [markdown]
-# `$$TRITON_MODEL_DIRECTORY` is the folder of the model. Now two clients ask `square` and `grade_1` without a pause, and we load the third model. In the figure each mark is a request; the load is shaded.
+# `$$TRITON_MODEL_DIRECTORY` is the folder of the model. Now two clients ask `square` and `grade_1` without a pause, and we load the third model. In the figure each mark is a request, and the load is shaded.
 
+
+# %% tags=["triton"]
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+
+def keep_asking(model, tensor):
+    """Ask a model again and again until `stop` is set; note each request in `asked`."""
+    with grpc.InferenceServerClient(os.environ["TRITON_GRPC"]) as own:
+        while not stop.wait(0.004):
+            sent, error = time.perf_counter(), ""
+            try:
+                own.infer(model, [tensor])
+            except InferenceServerException as problem:
+                error = problem.message()
+            asked.append((model, sent, time.perf_counter(), error))
+
+
+# %% tags=["triton"]
+numbers = grpc.InferInput("INPUT", [1, 4], "FP32")
+numbers.set_data_from_numpy(np.ones((1, 4), np.float32))
+for file in ("1/model.py", "env.tar.gz"):
+    (models / "grade_2" / file).touch()  # as if they were new, if you run this cell again
+asked, stop, load = [], threading.Event(), []
+with ThreadPoolExecutor() as pool:
+    pool.submit(keep_asking, "square", numbers)
+    pool.submit(keep_asking, "grade_1", image)
+    time.sleep(0.5)
+    try:
+        load.append(time.perf_counter())
+        client.load_model("grade_2")
+        load.append(time.perf_counter())
+        time.sleep(0.5)
+    finally:
+        stop.set()
 
 # %%
-def load_third():
-    lab.unload("grade_2")
-    lab.load("grade_2")
-
-
-watched = attempt(lambda: setup.watch(lab, load_third), lambda run: run.overlap)
+watched = setup.watched(asked, load)
 setup.plot(watched)
 
+# %% tags=["triton"]
+versions = {model: where(model) for model in ("grade_1", "grade_2")}
+versions
+
 # %%
-package, _, place = setup.environment_of(lab, "grade_2")
-still = setup.environment_of(lab, "grade_1")[0]
-both = (package, still) == ("2.0", "1.0")
+both = (versions["grade_1"][0], versions["grade_2"][0]) == ("1.0", "2.0")
 claim(
     watched.failed == 0 and both,
-    f"grade_2 has sharpness {package}, grade_1 has {still}. Of {len(watched.answers)} requests none failed.",
-    "Run the two cells again.",
+    f"grade_2 has sharpness 2.0, grade_1 has 1.0. Of {len(watched.answers)} requests none failed.",
+    "Run the cells of this section again.",
     premise=watched.overlap,
     id="environments.third",
 )
-print("grade_2's environment lies in", place)
 
 # %% [markdown]
 # ## The same archive again
 #
-# The server unpacks the archive into a folder of its own below `/tmp`, and removes it when it ends. Another model, `grade_3`, may name the same archive by its full path. Each load is timed.
+# The server unpacks the archive into a folder of its own below `/tmp`, and removes it when it ends. Another model, `grade_3`, may name the same archive by its full path. A third one, `unpacked`, names a [folder](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments).
 
 # %%
 predict(
     "environments.again",
-    "How long does the load of grade_3 take, compared with grade_2's first?",
+    "grade_3's config names the archive in grade_2's folder. What does its load do?",
     {
-        "about as long: each model unpacks for itself": "The server remembers which file it has "
+        "it unpacks the archive once more, for itself": "The server remembers which file it has "
         "unpacked, and when that file was changed last.",
-        "much less": None,
+        "it uses what was unpacked for grade_2": None,
         "it is refused: the archive lies in another model's folder": "grade_3's config names "
         "it by its full path, and the server loads that.",
     },
 )
 
-# %%
-setup.use(home, "$$TRITON_MODEL_DIRECTORY/env.tar.gz")
-setup.use(setup.model(models, "grade_3"), str((home / "env.tar.gz").resolve()))
-setup.touch(home / "env.tar.gz")  # as if it were new
-costs = {
-    "archive, the first time": setup.seconds(lab, "grade_2"),
-    "archive, again": setup.seconds(lab, "grade_3"),
-    "no environment": setup.seconds(lab, "square"),
-}
-used = sorted(
-    {setup.environment_of(lab, name)[2] for name in ("grade_2", "grade_3")}
-)  # where they lie
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# cp -rT grade_2 grade_3 && rm grade_3/env.tar.gz
+# cp -rT grade_3 unpacked
+# sed -i "s|[$]*TRITON_MODEL_DIRECTORY|$PWD/grade_2|" grade_3/config.pbtxt
+# mkdir -p unpacked/env && tar -xzf grade_2/env.tar.gz -C unpacked/env
+# sed -i 's|env.tar.gz|env|' unpacked/config.pbtxt
+
+
+# %% tags=["triton"]
+def seconds(model):
+    """Load a model anew; return the seconds until it is ready."""
+    (models / model / "1/model.py").touch()
+    began = time.perf_counter()
+    client.load_model(model)
+    return round(time.perf_counter() - began, 2)
+
+
+(models / "grade_2/env.tar.gz").touch()  # as if it were new
+took = {model: seconds(model) for model in ("grade_2", "grade_3", "unpacked", "square")}
+places = {model: where(model)[2] for model in ("grade_2", "grade_3", "unpacked")}
+print(took, places, sep="\n")
 
 # %%
-# !mkdir -p {home}/env && tar -xzf {home}/env.tar.gz -C {home}/env
-setup.use(home, "$$TRITON_MODEL_DIRECTORY/env")
-from_folder = {f"folder, {when}": setup.seconds(lab, "grade_2") for when in ("first", "again")}
-
-# %%
-from workbook import measure
-
-less, long = "much less", "about as long: each model unpacks for itself"
-compare("environments.again", less if len(used) == 1 else long, premise=setup.unpacked(costs))
+shared = places["grade_2"] == places["grade_3"]
+other = "it unpacks the archive once more, for itself"
+answered = Premise(len(places) == 3, "a model did not answer")
+compare(
+    "environments.again",
+    "it uses what was unpacked for grade_2" if shared else other,
+    premise=answered,
+)
 claim(
-    len(used) == 1,
-    f"Both models use {', '.join(used)}, unpacked once: {sizes['packed']:.0f} MB became {sizes['unpacked']:.0f}.",
+    shared,
+    f"The archive was unpacked once, and both models use {places['grade_2']}: grade_2's load took "
+    f"{took['grade_2']} s, grade_3's {took['grade_3']} s. A folder is not unpacked at all.",
     "Run the cells of this section again.",
-    premise=setup.unpacked(costs),
+    premise=answered,
     id="environments.again",
 )
-print(pd.Series({**costs, **from_folder}, name="seconds until ready").round(2))
-measure.processes(lab).query("process == 'stub'")[["model", "memory_mb"]].round()
 
 # %% [markdown]
-# The last loads named the unpacked [*folder*](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments). A first load compiles Python files.
-#
-# ## Where an archive works
-#
-# A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter; conda-pack makes it movable. The slides' script, with wget and conda replaced by programs that only create files:
+# A first load also compiles Python files. Each model still has the packages in its own memory:
 
 # %%
-show("clients/conda_env.as_printed.sh")
-left = setup.run_script(models)
+stubs = measure.processes(lab).query("process == 'stub'")
+stubs[["model", "memory_mb"]].round()
+
+# %% [markdown]
+# ## Where an archive works
+#
+# A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter, and conda-pack makes it movable:
+
+# %%
+show("clients/conda_env.sh")
+
+# %%
+left = setup.run_scripts(models)  # with programs in conda's place that only create files
 claim(
-    not left,
-    "The script's last line removes the archive that it has made.",
+    left["conda_env.sh"] and not left["conda_env.as_printed.sh"],
+    "This script leaves its archive. The backend slides' script removes the archive that it has made.",
     "Run this cell again.",
     id="environments.script",
 )
 
 # %% [markdown]
-# > **Errata.** The archive lies in the folder that is removed. Nobody makes that folder, the installer is called from another one, `-ny` names the environment `y`, and no package is installed. Better:
+# In [newer releases](../14__images/14__images.ipynb#Your-release-has) the stub is 3.12's. We had no conda, so no environment was packed with it.
 #
-# ```bash
-# export PYTHONNOUSERSITE=True
-# conda create -yn model_env python=3.10 numpy conda-pack  # the stub of NVIDIA's 24.10
-# conda run -n model_env pip install -r requirements.txt
-# conda run -n model_env conda-pack -o models/python_model/conda_env.tar.gz
-# ```
+# <details><summary>Errata: the backend slides</summary>
 #
-# In [newer releases](../14__images/14__images.ipynb#Your-release-has) the stub is 3.12's. Not run: we had no conda.
+# In [their script](clients/conda_env.as_printed.sh), the archive lies in the folder that the last line removes. Nobody makes that folder, the installer is called from another one, `-ny` names the environment `y`, and no package is installed.
+#
+# </details>
 #
 # ## Situation 2: another Python
 #
-# The model's process is a program, `triton_python_backend_stub`, with one Python inside:
+# The model's process is a program, `triton_python_backend_stub`, with one Python inside. NVIDIA's container has one of them, in `/opt/tritonserver/backends/python`. The wheel of this course's server has several:
+
+# %% language="bash" tags=["triton"]
+# for stub in $TRITON_STUBS/*/triton_python_backend_stub; do
+#   ldd $stub | grep -om1 'libpython[^ ]*' | head -1
+# done
 
 # %%
-linked = {version: setup.libpython(stub) for version, stub in setup.stubs().items()}
 claim(
-    all(f"libpython{version}" in library for version, library in linked.items()),
+    setup.stubs_are_linked(),
     "Each stub of the server's wheel is linked with the library of one Python.",
     "Run this cell again.",
     id="environments.stub",
 )
-pd.Series(linked, name="linked with").to_frame()
 
 # %% [markdown]
-# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub, here from the server's wheel. In NVIDIA's container only one stub is there: [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) the other.
+# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub. Where it is not there, [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) it.
 #
 # ```bash
 # python3.12 -m venv --copies --without-pip env
@@ -206,8 +270,7 @@ pd.Series(linked, name="linked with").to_frame()
 # ```
 
 # %%
-second = setup.situation_2(lab, wheel)  # up to a minute, with pip
-show(models / "other_python/config.pbtxt")
+second = setup.situation_2(lab)  # does the same, if this machine can: up to a minute, with pip
 if second.answered:
     claim(second.as_expected, f"{second}", "Run this cell again.", id="environments.other")
 else:
@@ -217,23 +280,8 @@ else:
 # ## Five mistakes
 
 # %%
-from workbook.lessons import mistakes, task
-
-setup.small(models)  # grade_1 with its environment as an archive of some kilobytes
-with laboratory(models, only=[]) as spare:
-    made = mistakes.provoke(spare, "grade_small", {
-        "a name that is not there": mistakes.config("env.tar.gz", "envs.tar.gz"),
-        "one dollar sign": mistakes.config("$$TRITON", "$TRITON"),
-        "a folder around everything": setup.wrapped,
-        "an archive without the package": setup.without_package,
-        "an archive cut in half": setup.cut,
-    })  # fmt: skip
-claim(
-    len(made.refused) == 5,
-    "All five are refused.",
-    "Read which one it loads.",
-    id="environments.mistakes",
-)
+made = setup.provoke(models, lab)
+claim(len(made.refused) == 5, "All five are refused.", "Run it again.", id="environments.mistakes")
 made
 
 # %% [markdown]
@@ -241,7 +289,7 @@ made
 #
 # ## Your turn
 #
-# `strict` was copied from `grade_2`, and its environment from `grade_1`. It loads, and each request fails. Give it the version that it needs; `grade_1` keeps its own. `wheel` is the file of 2.0. Then load `strict` again; the last cell checks.
+# `strict` was copied from `grade_2`, and its environment, the folder `strict/env`, from `grade_1`. It loads, and each request fails. Give it the version that it needs; `grade_1` keeps its own. Then load `strict` again; the last cell checks.
 
 # %%
 setup.strict(models)  # keeps a folder that is there
@@ -249,6 +297,23 @@ lab.load("strict")
 
 # %%
 task("environments.strict", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# This script gives any Python model packages of its own:
+
+# %%
+show("at_work/pack_env.sh")
+
+# %% language="bash" tags=["triton"]
+# new=$TRITON_MODELS/grade_4
+# mkdir -p $new && cp -r $TRITON_MODELS/grade_2/1 $new/
+# grep -v EXECUTION_ENV_PATH $TRITON_MODELS/grade_2/config.pbtxt > $new/config.pbtxt
+# bash at_work/pack_env.sh $new \
+#   --no-index --find-links $TRITON_MODELS.wheels numpy sharpness==2.0
+# curl -sX POST $TRITON_HTTP/v2/repository/models/grade_4/load
+# curl -s $TRITON_HTTP/v2/models/grade_4/config | grep -o '"parameters":.*'
 
 # %% [markdown]
 # ## What to remember

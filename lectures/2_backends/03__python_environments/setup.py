@@ -1,8 +1,8 @@
 """For 03__python_environments: a tiny package in two versions, environments, other Pythons.
 
-setup.repository(models)                    # square and grade_1, which answer requests
-wheel = setup.wheel(models, "2.0")          # sharpness-2.0-py3-none-any.whl
-setup.add_numpy(env)                        # like `pip install numpy`, but without a registry
+setup.repository(models)                    # square and grade_1, which answer requests, and wheels
+setup.wheel(models, "2.0")                  # sharpness-2.0-py3-none-any.whl
+setup.numpy_wheel(models)                   # numpy as a registry would have it
 """
 
 from __future__ import annotations
@@ -15,27 +15,23 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from tritonclient.grpc import InferInput
-from tritonclient.utils import InferenceServerException
 
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import cards, formats, place
+from workbook.lessons import cards, formats, laboratory, mistakes, place
 from workbook.lessons.cards import Card
 from workbook.lessons.mistakes import refusal, shown
 from workbook.lessons.premises import Premise
 from workbook.lessons.runs import infer
+from workbook.lessons.workspace import set_addresses
 from workbook.measure import style
 from workbook.server import Server, Triton
 
@@ -97,11 +93,11 @@ ACTIVATE = """\
 VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
 """
-#: The backend slides' script.
-SCRIPT = Path(__file__).parent / "clients/conda_env.as_printed.sh"
+#: The script that makes an environment with conda, and the backend slides' one.
+SCRIPTS = sorted((Path(__file__).parent / "clients").glob("conda_env*.sh"))
 _FAKES = """\
 wget() { touch "$3"; }
-conda() { [ "$1" = pack ] && echo packed > "$3"; true; }
+conda() { [[ "$*" = *pack\\ -fo* ]] && echo packed > "${!#}"; true; }
 """
 _LATER = itertools.count(2, 2)  # in seconds
 CLIENTS = 2
@@ -109,12 +105,20 @@ CLIENTS = 2
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 #: The icon and the colour of a card for an experiment that this machine cannot run.
 NOT_TRIED = ("○", "#808080")
-_PAUSE_S = 0.004
-_AROUND_S = 0.5
 
 
 def repository(models: Path) -> None:
-    """Copy the models that answer (`square`, and `grade_1` with its environment), and `grade_2`."""
+    """Copy the models that answer (`square`, and `grade_1` with its environment), and `grade_2`.
+
+    Beside the repository, `….wheels` has the packages. In this process's commands, `python3` is
+    this Python, which the server has too, and TRITON_STUBS is the folder of all stubs.
+    """
+    programs = str(Path(sys.executable).parent)
+    if not os.environ["PATH"].startswith(programs + os.pathsep):
+        os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    os.environ["TRITON_STUBS"] = str(_stubs())
+    numpy_wheel(models)
+    wheel(models, "2.0")
     place(models, paths.root() / "model_repository/square", HERE / "grade_1", HERE / "grade_2")
     env = models / "grade_1/env"
     create(env)
@@ -171,16 +175,26 @@ def install(env: Path, *packages: Path | str) -> None:
     _pip("--python", env / "bin/python", "install", "--quiet", *flags, *packages)
 
 
-def add_numpy(env: Path) -> None:
-    """Copy numpy from this environment into another one, so that no registry is needed.
+def numpy_wheel(models: Path) -> Path:
+    """Pack the installed numpy into a wheel, so that no registry is needed.
 
-    `pip --python ENV/bin/python install numpy==…` does the same where a registry can be reached.
+    Args:
+        models: the lecture's folder; the wheel is put beside it.
     """
-    here, there = Path(sysconfig.get_path("purelib")), site_packages(env)
-    for name in ("numpy", "numpy.libs", f"numpy-{metadata.version('numpy')}.dist-info"):
-        if (here / name).is_dir():
-            ignore = shutil.ignore_patterns("tests", "__pycache__", "*.pyi", "f2py", "*.a", "*.h")
-            shutil.copytree(here / name, there / name, ignore=ignore, dirs_exist_ok=True)
+    about = metadata.distribution("numpy")
+    tag = re.findall(r"(?m)^Tag: (\S+)", about.read_text("WHEEL") or "")[0]
+    file = _beside(models) / f"numpy-{about.version}-{tag}.whl"
+    left_out = re.compile(r"^\.\.|/tests/|__pycache__|/f2py/|\.(pyi|a|h)$|/(INSTALLER|REQUESTED)$")
+    files = [each for each in about.files or () if not left_out.search(str(each))]
+    record = f"numpy-{about.version}.dist-info/RECORD"
+    if not file.is_file():
+        with zipfile.ZipFile(file.with_suffix(".new"), "w") as archive:
+            for each in files:
+                if str(each) != record:
+                    archive.write(str(each.locate()), str(each))
+            archive.writestr(record, "".join(f"{each},,\n" for each in files))
+        file.with_suffix(".new").rename(file)
+    return file
 
 
 def share_packages(env: Path) -> None:
@@ -192,11 +206,6 @@ def share_packages(env: Path) -> None:
 def site_packages(env: Path) -> Path:
     """Return the folder of an environment's packages."""
     return next((env / "lib").glob("python3*")) / "site-packages"
-
-
-def megabytes(path: Path) -> float:
-    """Return the size of a file or a folder in MB."""
-    return formats.size_mb(path)
 
 
 @dataclass(frozen=True)
@@ -233,40 +242,13 @@ class Watched:
         )
 
 
-def watch(server: Triton, action: Callable[[], Any]) -> Watched:
-    """Run an action while one client each sends requests to `square` and `grade_1` in a loop."""
-    rows: list[tuple[str, float, float, str]] = []
-    stop, began = threading.Event(), time.perf_counter()
-    image = formats.pictures()[:1]
-    inputs = {
-        "square": InferInput("INPUT", [1, 4], "FP32").set_data_from_numpy(np.ones((1, 4), "f4")),
-        "grade_1": InferInput("image", list(image.shape), "FP32").set_data_from_numpy(image),
-    }
-
-    def run(name: str) -> None:
-        client = server.grpc_client()
-        while not stop.is_set():
-            sent, error = time.perf_counter(), ""
-            try:
-                client.infer(name, [inputs[name]])
-            except InferenceServerException as problem:
-                error = str(problem.message())
-            rows.append((name, sent - began, (time.perf_counter() - sent) * 1000, error))
-            time.sleep(_PAUSE_S)
-        client.close()
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for name in inputs:
-            pool.submit(run, name)
-        try:
-            time.sleep(_AROUND_S)
-            start = time.perf_counter() - began
-            action()
-            end = time.perf_counter() - began
-            time.sleep(_AROUND_S)
-        finally:
-            stop.set()
-    return Watched(pd.DataFrame(rows, columns=["model", "sent_s", "ms", "error"]), start, end)
+def watched(asked: Sequence[tuple[str, float, float, str]], load: Sequence[float]) -> Watched:
+    """Make a table of requests: model, begin and end in seconds, error; `load` began and ended."""
+    rows = [
+        (model, sent - load[0], 1000 * (end - sent), error) for model, sent, end, error in asked
+    ]
+    table = pd.DataFrame(rows, columns=["model", "sent_s", "ms", "error"])
+    return Watched(table, 0.0, load[1] - load[0])
 
 
 def plot(watched: Watched) -> style.Picture:
@@ -304,16 +286,6 @@ def touch(file: Path) -> None:
     os.utime(file, (later, later))
 
 
-def unpacked(costs: Mapping[str, float]) -> Premise:
-    """Premise: the archive's first load took clearly longer than one without an environment."""
-    first, none = costs["archive, the first time"], costs["no environment"]
-    return Premise(
-        first > 1.3 * none,
-        f"the first load took {first:.1f} s, hardly longer than the {none:.1f} s of a load without "
-        "an environment",
-    )
-
-
 def small(models: Path) -> Path:
     """Write `grade_small`: `grade_1` with its environment as an archive; returns its folder."""
     home = model(models, "grade_small")
@@ -340,23 +312,20 @@ def strict(models: Path) -> Path:
     return home
 
 
-def seconds(server: Server, name: str) -> float:
-    """Unload a model, then time its load, in seconds."""
-    server.unload(name)
-    began = time.perf_counter()
-    server.load(name)
-    return time.perf_counter() - began
-
-
-def run_script(models: Path) -> list[str]:
-    """Run the slides' script with commands that only make files; returns the remaining files."""
-    folder = _beside(models) / "conda_env"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    script = _FAKES + SCRIPT.read_text("utf-8").replace("/tmp/conda_env", str(folder))
-    script = script.replace("bash $CONDA_INSTALLER", "true $CONDA_INSTALLER")
-    subprocess.run(["bash", "-c", script], check=False, capture_output=True, cwd=folder.parent)
-    return sorted(file.name for file in folder.rglob("*")) if folder.is_dir() else []
+def run_scripts(models: Path) -> dict[str, list[str]]:
+    """Run `SCRIPTS` with commands that only make files; returns the files that each leaves."""
+    left = {}
+    for file in SCRIPTS:
+        folder = _beside(models) / "conda_env"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        script = _FAKES + file.read_text("utf-8")
+        for place_ in ("/tmp/conda_env", "models/python_model"):
+            script = script.replace(place_, str(folder))
+        script = script.replace("bash $CONDA_INSTALLER", "true $CONDA_INSTALLER")
+        subprocess.run(["bash", "-c", script], check=False, capture_output=True, cwd=folder.parent)
+        left[file.name] = sorted(each.name for each in folder.rglob("*")) if folder.is_dir() else []
+    return left
 
 
 # -- another Python ------------------------------------------------------------------------------
@@ -364,15 +333,23 @@ def run_script(models: Path) -> list[str]:
 
 def stubs() -> dict[str, Path]:
     """Find the stubs in the server's wheel: Python's version → file."""
-    wheel = Path(sysconfig.get_path("purelib")) / "pytriton/tritonserver/python_backend_stubs"
-    files = {path.parent.name: path for path in wheel.glob("*/triton_python_backend_stub")}
+    files = {path.parent.name: path for path in _stubs().glob("*/triton_python_backend_stub")}
     return dict(sorted(files.items(), key=lambda item: int(item[0].partition(".")[2])))
+
+
+def _stubs() -> Path:
+    return Path(sysconfig.get_path("purelib")) / "pytriton/tritonserver/python_backend_stubs"
 
 
 def libpython(stub: Path) -> str:
     """Return the Python library that a stub is linked with, e.g. `libpython3.10.so.1.0`."""
     found = re.search(rb"libpython3\.\d+m?\.so[.\d]*", stub.read_bytes())
     return found[0].decode() if found else ""
+
+
+def stubs_are_linked() -> bool:
+    """Whether each stub is linked with the library of its own Python."""
+    return all(f"libpython{version}" in libpython(stub) for version, stub in stubs().items())
 
 
 @dataclass(frozen=True)
@@ -458,12 +435,11 @@ class Second:
         )
 
 
-def situation_2(server: Triton, wheel: Path) -> Second:
+def situation_2(server: Triton) -> Second:
     """Serve a model on another Python: its environment, its libpython and its stub.
 
     Args:
         server: from `laboratory`.
-        wheel: from `wheel`; it fits any Python.
     """
     home = model(server.repository, "other_python")
     other = other_python()
@@ -472,7 +448,7 @@ def situation_2(server: Triton, wheel: Path) -> Second:
     env, stub = home / "env", home / "triton_python_backend_stub"
     try:
         create(env, other.program)
-        install(env, wheel)
+        install(env, wheel(server.repository, "2.0"))
         install(env, f"numpy=={metadata.version('numpy')}")
     except WorkbookError as error:
         lacking = f"Python {other.version} is here, but {error.what.rstrip('.')}: {error.todo}"
@@ -486,6 +462,27 @@ def situation_2(server: Triton, wheel: Path) -> Second:
 
 
 # -- mistakes ------------------------------------------------------------------------------------
+
+
+def provoke(models: Path, lab: Triton) -> mistakes.Results:
+    """Make five mistakes in an environment, on a server of their own.
+
+    Args:
+        models: the repository.
+        lab: the notebook's server. Its addresses are in the environment again afterwards.
+    """
+    small(models)
+    try:
+        with laboratory(models, only=[]) as spare:
+            return mistakes.provoke(spare, "grade_small", {
+                "a name that is not there": mistakes.config("env.tar.gz", "envs.tar.gz"),
+                "one dollar sign": mistakes.config("$$TRITON", "$TRITON"),
+                "a folder around everything": wrapped,
+                "an archive without the package": without_package,
+                "an archive cut in half": cut,
+            })  # fmt: skip
+    finally:
+        set_addresses(lab)
 
 
 def cut(home: Path) -> str:

@@ -17,8 +17,8 @@ from workbook.server import Server
         "What does a request to strict say? Which version of sharpness knows that argument?",
         "The environment is the folder models/strict/env. Pip installs into another environment "
         "with --python ENVIRONMENT/bin/python.",
-        "Run `!{interpreter} -m pip --python {models}/strict/env/bin/python install --no-index "
-        "{wheel}`, and load strict again.",
+        "Run `!python3 -m pip --python $TRITON_MODELS/strict/env/bin/python install --no-index "
+        "--find-links $TRITON_MODELS.wheels sharpness==2.0`, and load strict again.",
     ),
 )
 def strict(server: Server) -> None:

@@ -1,68 +1,91 @@
-"""For 04__pytorch: a small GPT with the production guide's tensors, and files for models."""
+"""For 04__pytorch: files for models, the documents' configs and program, and measurements."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import warnings
+import runpy
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 import torch
 
-from workbook.lessons import formats, place
+from workbook import measure
+from workbook.lessons import formats, mistakes, place
+from workbook.lessons.premises import Premise, attempt
+from workbook.lessons.shared import documented, quiet, variants
 from workbook.lessons.workspace import folder
+from workbook.server import Triton
 
 #: The models that the reader opens.
 HERE = Path(__file__).parent / "models"
-#: The size of the production guide's vocabulary.
-WORDS = 13088
-_WIDTH = 32
+_PRINTED = HERE / "pytorch_model/simple_model.as_printed.py"
 
 
 def models() -> Path:
-    """Make a fresh repository with the models beside the notebook; each has an empty version 1."""
+    """Make a fresh repository with the models beside the notebook; each has a version 1.
+
+    It also has the network's weights, and 200 pictures. Warnings that torch.jit is deprecated are
+    hidden.
+    """
+    quiet.torchscript()  # they come at each use
+    torch.set_num_threads(1)
     home = folder("pytorch")
     place(home, *(model for model in HERE.glob("[a-z]*") if model.name != "scaled"))
     (home / "focus_pytorch/1").mkdir(parents=True)
+    torch.save(formats.network().state_dict(), home / "weights.pth")
+    np.save(home / "pictures.npy", formats.pictures())
     return home
+
+
+def slides(server: Triton) -> documented.Correction:
+    """Load the backend slides' program and config, as printed and then corrected for this server.
+
+    The notebook's files are in the model's folder again afterwards.
+    """
+    model = runpy.run_path(str(_PRINTED), run_name="simple_model")
+    steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
+    file = server.repository / "pytorch_model/1/model.pt"
+    right = file.read_bytes()
+    model["scripted_model"].save(file)
+    server.unload("pytorch_model")
+    try:
+        return _as_printed(server, "pytorch_model", steps)
+    finally:
+        file.write_bytes(right)
+
+
+def guide(server: Triton) -> documented.Correction:
+    """Load the production guide's config as printed, and then with changes.
+
+    The notebook's config is in the model's folder again afterwards.
+    """
+    steps = {
+        "on the CPU": documented.on_cpu,
+        "with NVFUSER": with_nvfuser,
+        "without a batcher": documented.put("dynamic_batching {\n}\n", ""),
+    }
+    return _as_printed(server, "ibuddha_chitchat", steps)
+
+
+def _as_printed(
+    server: Triton, model: str, steps: Mapping[str, documented.Edit]
+) -> documented.Correction:
+    """Correct a document's printed config, and put the notebook's own one back."""
+    file = server.repository / model / "config.pbtxt"
+    right = file.read_bytes()
+    try:
+        return documented.correct(server, model, HERE / model / "config.as_printed.pbtxt", steps)
+    finally:
+        file.write_bytes(right)
 
 
 def with_nvfuser(text: str) -> str:
     """Activate the parameter that the production guide's config has in comments."""
     block = r"(?ms)^#parameters: \{.*?^#\}"
     return re.sub(block, lambda found: found[0].replace("#", ""), text)
-
-
-class TinyGPT(torch.nn.Module):  # type: ignore[misc]
-    """A GPT of one layer with random weights, and with the production guide's inputs and output.
-
-    input_ids, attention_mask, token_type_ids: int64 (n, tokens) → float32 (n, tokens, 13088).
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.words = torch.nn.Embedding(WORDS, _WIDTH)
-        self.types = torch.nn.Embedding(WORDS, _WIDTH)
-        self.mix = torch.nn.Linear(_WIDTH, 3 * _WIDTH)
-        self.head = torch.nn.Linear(_WIDTH, WORDS)
-
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        token_type_ids: torch.Tensor,
-    ) -> torch.Tensor:
-        """Return the logits of the next word at each place."""
-        x = self.words(input_ids) + self.types(token_type_ids)
-        query, key, value = self.mix(x).chunk(3, dim=-1)
-        scores = query @ key.transpose(1, 2)
-        seen = torch.ones_like(scores).tril() * attention_mask[:, None, :]
-        weights = torch.softmax(scores.masked_fill(seen == 0, -1e9), dim=-1)
-        return self.head(x + weights @ value)
 
 
 class Scaled(torch.nn.Module):  # type: ignore[misc]
@@ -99,35 +122,71 @@ def scaled(models: Path) -> None:
     torch.jit.script(Scaled().eval()).save(home / "1/model.pt")
 
 
-def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
-    """Trace a module; returns the trace, and torch's warnings.
+def add_row(server: Triton) -> formats.Row:
+    """Measure `focus_pytorch`, and add it to the table of formats."""
+    scripted = torch.jit.load(server.repository / "focus_pytorch/1/model.pt")
+
+    def in_process(rows: Any) -> Any:
+        with torch.inference_mode():
+            return scripted(torch.from_numpy(rows)).numpy()
+
+    return attempt(
+        lambda: formats.add(server, "focus_pytorch", "TorchScript", in_process),
+        lambda row: row.repeated,
+    )
+
+
+def table(
+    server: Triton, first: Mapping[str, float], later: Mapping[str, Sequence[float]]
+) -> pd.DataFrame:
+    """Make a table of measured times, as `variants.measure` has it.
 
     Args:
-        example: the input whose operations are recorded.
+        server: from `laboratory`.
+        first: the milliseconds of each model's first request.
+        later: those of the fastest request of each turn.
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        trace = torch.jit.trace(module, example)
-    words = [str(w.message) for w in caught if issubclass(w.category, torch.jit.TracerWarning)]
-    return trace, "\n".join(dict.fromkeys(words))
+    memory = measure.processes(server).groupby("model")["memory_mb"].sum()
+    rows = {
+        model: {
+            "ms": min(turns),
+            "first_ms": first[model],
+            "memory_mb": memory.get(model, float("nan")),
+            "spread": sorted(turns)[1] / min(turns),
+        }
+        for model, turns in later.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").round(2)
 
 
-def channels_last(models: Path) -> str:
-    """Copy `focus_pytorch` with weights in the layout channels-last; returns the copy's name.
+def repeated(times: pd.DataFrame) -> Premise:
+    """Premise: the two fastest turns of each model agree."""
+    return variants.repeated(times, 2)
 
-    The convolutions then compute in this layout, and convert the pictures themselves.
+
+def apart(times: pd.DataFrame) -> Premise:
+    """Premise: TorchScript and torch.compile differ clearly."""
+    return variants.apart(times, "focus_pytorch", "focus_compiled")
+
+
+def provoke(server: Triton, program: torch.export.ExportedProgram) -> mistakes.Results:
+    """Make five mistakes in `focus_pytorch`.
+
+    Args:
+        program: from torch.export.
     """
-    home = models / "focus_last"
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(models / "focus_pytorch", home)
-    network = formats.network().to(memory_format=torch.channels_last)
-    torch.jit.script(network).save(home / "1/model.pt")
-    return home.name
+    state = formats.network().state_dict()
 
+    def exported(home: Path) -> None:
+        torch.export.save(program, home / "1/model.pt")
 
-def sentence(tokens: int) -> list[npt.NDArray[np.int64]]:
-    """Make a sentence for `TinyGPT`: ids, mask and types, each int64 (1, tokens)."""
-    ids = np.random.default_rng(tokens).integers(2, WORDS, (1, tokens))
-    mask, types = np.ones_like(ids), np.zeros_like(ids)
-    mask[0, -1] = 0
-    return [ids, mask, types]
+    def weights(home: Path) -> None:
+        torch.save(state, home / "1/model.pt")
+
+    return mistakes.provoke(server, "focus_pytorch", {
+        "an exported program": exported,
+        "a newer platform": mistakes.config("pytorch_libtorch", "torch_aoti"),
+        "a state dict": weights,
+        "a file model.pth": mistakes.rename("1/model.pt", "model.pth"),
+        "a parameter": mistakes.config("parameters", NO_BOOLEAN),
+    })  # fmt: skip

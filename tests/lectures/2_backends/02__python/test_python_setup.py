@@ -25,6 +25,18 @@ def test_a_mistake_in_the_code_names_what_was_changed(tmp_path: Path) -> None:
         setup.rewrite("torch", "x")(tmp_path)
 
 
+def test_requests_of_one_execution_are_known_by_the_log() -> None:
+    class Logged:
+        def log_text(self, _begin: int) -> str:
+            return "\n".join(f'"{size} requests in one execution"' for size in self.sizes)
+
+        def __init__(self, *sizes: int) -> None:
+            self.sizes = sizes
+
+    assert setup.in_one(Logged(1, 4, 4))
+    assert not setup.in_one(Logged(4, 3, 1))
+
+
 @pytest.mark.server
 def test_shared_memory_is_known_by_its_address() -> None:
     names: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Joins the answers that the model countdown streams."""
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
+import triton_python_backend_utils as pb
 
 
 class TritonPythonModel:
@@ -10,7 +10,7 @@ class TritonPythonModel:
 
     def collect(self, request):
         given = {"inputs": request.inputs(), "requested_output_names": ["count"]}
-        ask = pb_utils.InferenceRequest(model_name="countdown", **given)
+        ask = pb.InferenceRequest(model_name="countdown", **given)
         parts = [answer.output_tensors() for answer in ask.exec(decoupled=True)]
         counts = np.concatenate([part[0].as_numpy() for part in parts if part])
-        return pb_utils.InferenceResponse([pb_utils.Tensor("counts", counts)])
+        return pb.InferenceResponse([pb.Tensor("counts", counts)])

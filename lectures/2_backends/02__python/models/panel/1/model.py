@@ -2,7 +2,7 @@
 
 import asyncio
 
-import triton_python_backend_utils as pb_utils
+import triton_python_backend_utils as pb
 
 
 class TritonPythonModel:
@@ -11,6 +11,6 @@ class TritonPythonModel:
 
     async def ask(self, request):
         given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
-        asks = [pb_utils.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
+        asks = [pb.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
         answers = await asyncio.gather(*[ask.async_exec() for ask in asks])
-        return pb_utils.InferenceResponse(answers[0].output_tensors())
+        return pb.InferenceResponse(answers[0].output_tensors())
