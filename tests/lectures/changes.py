@@ -19,7 +19,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],
     "08__fil": [("n_estimators=60", "n_estimators=40")],
     "08__metrics": [("[2] * 9 + [100]", "[2] * 9 + [150]")],
-    "09__dali": [("formats.files()[0]", "formats.files()[1]")],
+    "09__dali": [("files[:1]", "files[1:2]")],
     "09__wire": [("digits_model.pictures()[:64]", "digits_model.pictures()[:48]")],
     "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
     "10__tensorrt": [("[0][:256]", "[0][:224]")],
