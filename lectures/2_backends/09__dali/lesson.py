@@ -253,7 +253,7 @@ print(f"Pillow, in-process: {len(files) / (time.perf_counter() - began):.0f} per
 #
 # ## A serialized pipeline
 #
-# A pipeline can also be *serialized*, as the file `model.dali`. It declares no types here, so the config does. In [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) it says `TYPE_STRING`:
+# A pipeline can also be *serialized*, as `model.dali`. It declares no types here, so the config does. In [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) it says `TYPE_STRING`:
 
 # %% tags=["triton"]
 from nvidia.dali import fn, pipeline_def, types

@@ -33,6 +33,7 @@ def test_files_are_named_after_what_they_show(network: nets.PhotoCNN, tmp_path: 
     assert len([*(tmp_path / "training").iterdir()]) == setup.EXAMPLES
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_only_the_last_layer_is_trained_anew(network: nets.PhotoCNN, tmp_path: Path) -> None:
     (tmp_path / "training").mkdir()
     pixels = np.random.default_rng(0).random((8, 3, 64, 64), np.float32)
