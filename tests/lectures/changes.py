@@ -22,7 +22,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "09__dali": [("files[:1]", "files[1:2]")],
     "09__wire": [("digits_model.pictures()[:64]", "digits_model.pictures()[:48]")],
     "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
-    "10__tensorrt": [("[0][:256]", "[0][:224]")],
+    "10__tensorrt": [("[:256]", "[:224]")],
     "11__llm_backends": [("max_model_len=64", "max_model_len=48")],
     "12__ensembles": [("in texts[:2]]", "in texts[1:3]]")],
     "13__does_it_still_answer_the_same": [("[0][:256]", "[0][:224]")],
