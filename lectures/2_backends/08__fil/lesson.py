@@ -57,7 +57,7 @@ boosted.save_model(models / "xgboost_json/1/xgboost.json")
 boosted.save_model(models / "xgboost_ubj/1/xgboost.ubj")
 light.booster_.save_model(models / "lightgbm/1/model.txt")
 treelite.sklearn.import_model(forest).serialize(models / "treelite_checkpoint/1/checkpoint.tl")
-# !wc -c $TRITON_MODELS/*/1/*
+# !cd $TRITON_MODELS && wc -c */1/*
 
 # %% [markdown]
 # FIL fills in nothing, so a config has the input, the output and `max_batch_size`. The names of the tensors are given. `predict_proba` asks for one probability per class; `cpu_nthread` is the number of threads.
