@@ -149,7 +149,7 @@ compare("fil.score", near, premise=setup.sure(likely))
 # %% [markdown]
 # An output with dims `[ 1 ]` loses that dimension: 360 numbers.
 #
-# Now the `threshold`: above it begins class 1. Two models of XGBoost differ in it, and two of a scikit-learn forest, which has a probability for each of its two classes:
+# Now the `threshold`: class 1 begins above it. XGBoost's trees get two thresholds, and so does a scikit-learn forest, which has a probability for each of its two classes:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
