@@ -1,6 +1,6 @@
 # ---
 # title: "FIL: forests"
-# minutes: 17
+# minutes: 29
 # ---
 
 # %% [markdown]
@@ -8,59 +8,222 @@
 #
 # **Question.** Some models are not networks: they are hundreds of decision trees. How does Triton serve them, and what is an answer?
 #
-# The *Forest Inference Library* (FIL) computes trees of XGBoost, LightGBM, scikit-learn and NVIDIA's cuML, on a CPU or a GPU. A missing value is sent as NaN. The data here are digits: rows of 64 pixels.
+# The *Forest Inference Library* (FIL) computes trees of XGBoost, LightGBM, scikit-learn and NVIDIA's cuML, on a CPU or a GPU. A missing value is sent as NaN.
 
 # %%
-import lightgbm
-import pandas as pd
-import treelite
-import tritonclient.grpc as grpc
-import xgboost
-from sklearn.ensemble import RandomForestClassifier
-
 import setup
-from workbook import zoo
-from workbook.lessons import Premise, claim, compare, folder, laboratory, place, predict, show, task
-from workbook.zoo.forests import save_xgboost
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
-models = folder("fil")  # an empty folder: files of an earlier run are deleted
-lab = laboratory(models, only=[])
-
-# %% [markdown]
-# ## A program from a slide
-#
-# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.print_warnings` also prints XGBoost's warning.
-#
-# In the config, `output_class` asks for a class, and `threshold` divides class 1 from class 0.
-
-# %%
-dtrain = xgboost.DMatrix(data=[[1, 2], [3, 4]], label=[0, 1])
-params = {"objective": "binary:logistic", "max_depth": 2, "eta": 1, "tree_method": "gpu_hist"}
-try:
-    xgboost.train(params, dtrain, num_boost_round=10)
-except xgboost.core.XGBoostError as error:
-    print(error)
-hist = {**params, "tree_method": "hist"}
-bst = xgboost.train(hist, dtrain, num_boost_round=10)
-version = setup.version(models, "fil_model")
-setup.print_warnings(bst.save_model, version / "model.xgboost")
-
-# %%
-from workbook.lessons.mistakes import refusal
-
-place(models, "models/fil_model")
-show("models/fil_model/config.pbtxt")
-print(refusal(lab, "fil_model"))
-
-
-def ask(model, rows):
-    tensor = grpc.InferInput("input__0", rows.shape, "FP32").set_data_from_numpy(rows)
-    with grpc.InferenceServerClient(lab.grpc_url) as client:
-        return client.infer(model, [tensor])
-
+models = folder("fil")
+place(models, *setup.CONFIGS)  # copies of the configs in models/, each with a version folder 1
+lab = laboratory(models, only=[])  # a Triton server of this notebook's own, without a model yet
 
 # %% [markdown]
-# > **Erratum.** XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, add `"device": "cuda"`) and its binary file format: the file above holds UBJSON. FIL has [one default file name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) per type: here `xgboost.json`, in a version folder. The document's `treelite_json` is no type.
+# ## Files
+#
+# The data are digits: rows of 64 pixels, 1,437 to train and 360 to test. Three libraries learn which digit it is. Nothing here is Triton's yet.
+
+# %% tags=["triton"]
+import lightgbm
+import numpy as np
+import treelite
+import xgboost
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+pixels, digits = load_digits(return_X_y=True)
+rows = (pixels / 16).astype(np.float32)  # FIL computes with FP32 only
+x_train, x, y_train, y = train_test_split(rows, digits, test_size=360, random_state=0)
+boosted = xgboost.XGBClassifier(n_estimators=20, max_depth=4, base_score=0.5, n_jobs=1)
+light = lightgbm.LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1)
+forest = RandomForestClassifier(n_estimators=60, max_depth=10, random_state=0)
+for library in (boosted, light, forest):
+    library.fit(x_train, y_train)
+
+# %% [markdown]
+# FIL reads five formats. `model_type` in the config names the format, and with it the file that FIL looks for in the version folder:
+#
+# | `model_type` | [default name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) | written by |
+# |---|---|---|
+# | `xgboost_json` | `xgboost.json` | XGBoost |
+# | `xgboost_ubj` | `xgboost.ubj` | XGBoost |
+# | `lightgbm` | `model.txt` | LightGBM |
+# | `treelite_checkpoint` | `checkpoint.tl` | Treelite, from scikit-learn or cuML |
+# | `xgboost` | `xgboost.model` | XGBoost before 3.1 |
+
+# %% tags=["triton"]
+boosted.save_model(models / "xgboost_json/1/xgboost.json")
+boosted.save_model(models / "xgboost_ubj/1/xgboost.ubj")
+light.booster_.save_model(models / "lightgbm/1/model.txt")
+treelite.sklearn.import_model(forest).serialize(models / "treelite_checkpoint/1/checkpoint.tl")
+# !cd $TRITON_MODELS && wc -c */1/*
+
+# %% [markdown]
+# FIL fills in nothing, so a config has the input, the output and `max_batch_size`. The names of the tensors are given. `predict_proba` asks for one probability per class; `cpu_nthread` is the number of threads.
+
+# %%
+show("models/lightgbm/config.pbtxt")
+
+# %% tags=["triton"]
+import os
+
+import tritonclient.grpc as grpc
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+libraries = {"xgboost_json": boosted, "xgboost_ubj": boosted, "lightgbm": light}
+libraries["treelite_checkpoint"] = forest
+
+
+def ask(model, rows, output="output__0"):
+    tensor = grpc.InferInput("input__0", rows.shape, "FP32")
+    tensor.set_data_from_numpy(rows)
+    return client.infer(model, [tensor]).as_numpy(output)
+
+
+apart, changed = {}, {}
+for name, library in libraries.items():
+    client.load_model(name)
+    served, own = ask(name, x), library.predict_proba(x)
+    apart[name] = abs(served - own).max()
+    changed[name] = int((served.argmax(1) != own.argmax(1)).sum())
+    print(f"{name:20} largest difference {apart[name]:.0e}, other digits: {changed[name]} of 360")
+
+# %%
+claim(
+    max(apart.values()) < 1e-5 and not any(changed.values()),
+    "The server gives the libraries' probabilities; they differ by rounding only.",
+    "Run the cells of this section again, in their order.",
+    id="fil.formats",
+)
+
+# %% [markdown]
+# FIL does not read pickles: Treelite makes a checkpoint of a scikit-learn forest.
+#
+# <details><summary>Under the hood: which release reads which file</summary>
+#
+# Since 3.1 XGBoost writes two things that FIL [before 26.01](../14__images/14__images.ipynb#Your-release-has) refuses. For such a release train with an older XGBoost, or remove them: `save_xgboost` in the course's `workbook/zoo/forests.py` does. See [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
+#
+# </details>
+#
+# ## What an answer holds
+#
+# A question with two classes: is it an 8? One file of trees gets three configs. They differ in `output_class` ("the answer is a class") and `predict_proba`:
+
+# %% language="bash" tags=["triton"]
+# cd models  # beside this notebook
+# grep -E 'dims: . [12] |output_class|predict_proba' {score,verdict,both}/config.pbtxt
+
+# %%
+predict(
+    "fil.score",
+    "XGBoost adds up the leaves that a row reaches, and a logistic function makes the probability of class 1 of this sum. What is the one number that `score` answers?",
+    {
+        "the sum of its leaves": "The file says that a logistic function follows the sum, and FIL "
+        "applies it.",
+        "the probability of class 1": None,
+        "the probability of the likelier class": "Then nobody could tell which class it is. An "
+        "answer below 0.5 belongs to class 0.",
+    },
+)
+
+# %% tags=["triton"]
+eights = xgboost.XGBClassifier(n_estimators=20, max_depth=3, base_score=0.5, n_jobs=1)
+eights.fit(x_train, y_train == 8)
+for name in ("score", "verdict", "both", "shares"):
+    eights.save_model(models / name / "1/xgboost.json")
+    client.load_model(name)
+
+# %% tags=["triton"]
+two = [(y == 8).argmax(), (y != 8).argmax()]  # the first 8, and the first other digit
+score, likely = ask("score", x), eights.predict_proba(x)[:, 1]
+for name in ("score", "verdict", "both"):
+    answers = ask(name, x)
+    print(f"{name:8} shape {answers.shape}, of two digits: {answers[two].tolist()}")
+print("XGBoost: sum", eights.predict(x, output_margin=True)[two], "predict_proba", likely[two])
+
+# %%
+near = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "the sum of its leaves"
+compare("fil.score", near, premise=setup.sure(likely))
+
+# %% [markdown]
+# An output with dims `[ 1 ]` loses that dimension: 360 numbers.
+#
+# Now the `threshold`: class 1 begins above it. XGBoost's trees get two thresholds, and so does a scikit-learn forest, which has a probability for each of its two classes:
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# for copy in verdict_95 forest_50 forest_95; do cp -rT verdict $copy; done
+# sed -i 's/xgboost_json/treelite_checkpoint/' forest_*/config.pbtxt
+# sed -i '/threshold/s/0\.5/0.95/' *_95/config.pbtxt
+# grep threshold *_{50,95}/config.pbtxt
+
+# %% tags=["triton"]
+of_two = RandomForestClassifier(n_estimators=60, max_depth=8, random_state=1)
+of_two.fit(x_train, y_train == 8)
+for name in ("forest_50", "forest_95"):
+    treelite.sklearn.import_model(of_two).serialize(models / name / "1/checkpoint.tl")
+counts = {}
+for name in ("verdict", "verdict_95", "forest_50", "forest_95"):
+    client.load_model(name)
+    counts[name] = int(ask(name, x).sum())
+    print(f"{name:10} calls {counts[name]} of 360 digits an 8")
+
+# %%
+right = counts["verdict"] == (likely > 0.5).sum() and counts["verdict_95"] == (likely > 0.95).sum()
+claim(
+    right and counts["verdict_95"] < counts["verdict"],
+    f"XGBoost's model calls {counts['verdict']} digits an 8 with the threshold 0.5, and "
+    f"{counts['verdict_95']} with 0.95.",
+    "Run the two cells above again.",
+    id="fil.threshold",
+)
+
+# %% [markdown]
+# The threshold needs a model with one score. In the forest, and with ten classes, the class with the highest score wins; a threshold must be there, without effect.
+#
+# <details><summary>Errata: FIL's guide</summary>
+#
+# The guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](../14__images/14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
+#
+# </details>
+#
+# ## Which pixels decide?
+#
+# A second output, `treeshap_output`, splits the sum of the leaves into a share for each of the 64 pixels, and a bias (*SHAP values*):
+
+# %% tags=["triton"]
+shares = ask("shares", x, "treeshap_output")
+sums = eights.predict(x, output_margin=True)
+off = abs(shares.sum(1) - sums).max()
+print(f"{shares.shape}; sum of shares and sum of leaves differ by {off:.0e} at most")
+# !grep -A 3 treeshap $TRITON_MODELS/shares/config.pbtxt
+
+# %%
+setup.plot_shares(x, shares, score, y)
+
+# %%
+claim(
+    off < 1e-3,
+    f"65 shares add up to the sum of the leaves, within {off:.0e}.",
+    "Run the cells of this section again.",
+    id="fil.shap",
+)
+
+# %% [markdown]
+# The surest 8, the least sure 8, and the likeliest other digit: violet pixels speak for an 8, orange ones against it. FIL computes them on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
+#
+# ## Two rows
+#
+# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) trains on two rows. In its config, dims `[ -1 ]` takes rows of any length:
+
+# %% tags=["triton"]
+dtrain = xgboost.DMatrix([[1, 2], [3, 4]], label=[0, 1])
+params = {"objective": "binary:logistic", "max_depth": 2, "eta": 1, "tree_method": "hist"}
+bst = xgboost.train(params, dtrain, num_boost_round=10)
+bst.save_model(models / "fil_model/1/xgboost.json")
+client.load_model("fil_model")
+# !grep -v '^#' $TRITON_MODELS/fil_model/config.pbtxt
 
 # %%
 predict(
@@ -68,7 +231,7 @@ predict(
     "The model was trained with [1, 2] as class 0 and [3, 4] as class 1. How does FIL answer "
     "these two rows?",
     {
-        "0 and 1": "That is what it should have learned. Look at its trees above: they have no "
+        "0 and 1": "That is what it should have learned. Look at its trees: they have no "
         "split, and both rows get the same number.",
         "0 and 0": None,
         "1 and 1": "Both rows get the same probability, 0.5. But class 1 begins above the "
@@ -76,152 +239,43 @@ predict(
     },
 )
 
+# %% tags=["triton"]
+two_answers = ask("fil_model", np.array([[1, 2], [3, 4]], np.float32))
+trees = bst.get_dump()
+print("served:", two_answers, "in-process:", bst.predict(dtrain))
+print(f"{len(trees)} trees, the first one: {trees[0].strip()}")
+other = xgboost.train({**params, "min_child_weight": 0}, dtrain).predict(dtrain)
+print("trained with min_child_weight 0:", other)
+
 # %%
-save_xgboost(bst, version / "xgboost.json")
-lab.load("fil_model")
-rows = dtrain.get_data().toarray()  # float32
-answers = ask("fil_model", rows).as_numpy("output__0")
-both = f"{answers[0]:.0f} and {answers[1]:.0f}"
-trees = {tree.strip() for tree in bst.get_dump()}
-print(trees, bst.predict(dtrain), answers)
-print("min_child_weight=0:", xgboost.train({**hist, "min_child_weight": 0}, dtrain).predict(dtrain))
-compare("fil.rows", both, premise=Premise(len(trees) == 1, "the trees are not alike"))
+both = f"{two_answers[0]:.0f} and {two_answers[1]:.0f}"
+alike = len({tree.strip() for tree in trees}) == 1
+compare("fil.rows", both, premise=Premise(alike, "the trees are not alike"))
 claim(
-    both == "0 and 0" and len(trees) == 1,
-    "XGBoost splits nothing here: two rows weigh less than a leaf must by default "
-    "(min_child_weight is 1). Both probabilities are 0.5, which is not above the threshold. "
-    "Trained with min_child_weight=0, the model tells the rows apart.",
-    "Run this cell again.",
+    both == "0 and 0" and alike,
+    "No tree has a split, because two rows weigh less than a leaf must by default "
+    "(min_child_weight is 1). So both probabilities are 0.5, which is not above the threshold.",
+    "Run the cells of this section again.",
     id="fil.document",
 )
 
 # %% [markdown]
-# ## Files
+# A strange answer may be the model's own: compare server and library first.
 #
-# Now ten digits, with 1,437 rows to train and 360 to test: three libraries, and four of FIL's five formats. FIL completes nothing in a config, so each one needs input, output and `max_batch_size`.
+# <details><summary>Errata: the backend slides</summary>
 #
-# `predict_proba` asks for one probability per class, `cpu_nthread` the threads. `save_xgboost` writes files that FIL reads [before 26.01](../14__images/14__images.ipynb#Your-release-has), too.
-
-# %%
-digits = zoo.data.digit_rows()
-train, x = (digits.x_train, digits.y_train), digits.x_test
-boosted = xgboost.XGBClassifier(n_estimators=20, max_depth=4, base_score=0.5, n_jobs=1).fit(*train)
-light = lightgbm.LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1).fit(*train)
-forest = RandomForestClassifier(n_estimators=60, max_depth=10, random_state=0).fit(*train)
-
-# %%
-libraries = {"xgboost_json": boosted, "xgboost_ubj": boosted, "lightgbm": light}
-libraries["treelite_checkpoint"] = forest
-place(models, *(f"models/{kind}" for kind in libraries))
-home = {kind: setup.version(models, kind) for kind in libraries}
-save_xgboost(boosted, home["xgboost_json"] / "xgboost.json")
-save_xgboost(boosted, home["xgboost_ubj"] / "xgboost.ubj")
-light.booster_.save_model(home["lightgbm"] / "model.txt")
-treelite.sklearn.import_model(forest).serialize(home["treelite_checkpoint"] / "checkpoint.tl")
-
-# %%
-own = {kind: library.predict_proba(x) for kind, library in libraries.items()}
-table = setup.load_all(lab, x, own)
-claim(
-    table["classes changed"].sum() == 0 and table["largest difference"].astype(float).max() < 1e-5,
-    "The server gives the libraries' probabilities; they differ by rounding only.",
-    "Run the three cells above again.",
-    id="fil.formats",
-)
-show("models/lightgbm/config.pbtxt")
-table
-
-# %% [markdown]
-# The fifth type, `xgboost`, is the old binary, `xgboost.model`. FIL does not read pickles. Which release reads which files: [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
+# ```python
+# params = {"tree_method": "gpu_hist", ...}
+# bst.save_model("model.xgboost")
+# ```
 #
-# ## What an answer holds
+# XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, write `hist` and `"device": "cuda"`) and its binary file format: a file called `model.xgboost` now holds UBJSON. FIL looks for `xgboost.json`. The slides' `treelite_json` is no type of FIL.
 #
-# A question with two classes: is it an 8? Three configs of the same trees differ in `output_class` and `predict_proba`. Then come two thresholds, for these trees and for a random forest of scikit-learn.
-
-# %%
-predict(
-    "fil.score",
-    "With `output_class` set to false, and without `predict_proba`: what does a two-class XGBoost "
-    "model answer for a row?",
-    {
-        "the sum of its leaves": "The file says that a logistic function follows the sum, and FIL "
-        "applies it.",
-        "the probability of class 1": None,
-        "the probabilities of both classes": "That takes predict_proba, and two values per row. "
-        "Look at the shapes in the table.",
-        "class 0 or 1": "That is what output_class is for: it asks for a class.",
-    },
-)
-
-# %%
-eights = xgboost.XGBClassifier(n_estimators=20, max_depth=3, base_score=0.5, n_jobs=1)
-eights.fit(digits.x_train, digits.y_train == 8)
-kinds = "score", "verdict", "both"
-place(models, *(f"models/{name}" for name in kinds))
-show("models/score/config.pbtxt")
-show("models/verdict/config.pbtxt")
-show("models/both/config.pbtxt")
-for name in kinds:
-    save_xgboost(eights, setup.version(models, name) / "xgboost.json")
-    lab.load(name)
-
-# %%
-score, verdict, pair = (ask(name, x).as_numpy("output__0") for name in kinds)
-likely = eights.predict_proba(x)[:, 1]
-seen = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "the sum of its leaves"
-unsure = setup.sure(likely)
-compare("fil.score", seen, premise=unsure)
-one = ((digits.y_test == 8) & (likely > 0.5)).argmax()
-found = [(name, answer.shape, answer[one]) for name, answer in zip(kinds, (score, verdict, pair))]
-pd.DataFrame(found, columns=["config", "shape of 360 answers", "answer for one 8"])
-
-# %%
-from pathlib import Path
-
-counts = {}
-config = Path("models/verdict/config.pbtxt").read_text()
-for limit in ("0.5", "0.95"):
-    (models / "verdict/config.pbtxt").write_text(config.replace('"0.5"', f'"{limit}"'))
-    lab.load("verdict")
-    counts[limit] = int(ask("verdict", x).as_numpy("output__0").sum())
-few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).sum()
-claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
-of_forest = setup.forest_counts(lab, models, digits, list(counts))
-print("scikit-learn's forest, with a probability for each of the two classes:", of_forest)
-
-# %% [markdown]
-# An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes, and in the forest, the class with the highest score wins; a threshold must be given, and has no effect.
+# </details>
 #
-# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](../14__images/14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
-
-# %% [markdown]
-# ## Which pixels decide?
-#
-# A second output, `treeshap_output`, splits the sum of the leaves into a share for each pixel, and a bias (*SHAP values*). FIL computes it on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
-#
-# In the figure (surest 8, least sure 8, likeliest other digit), violet pixels speak for an 8, orange ones against it.
-
-# %%
-place(models, "models/shares")
-show("models/shares/config.pbtxt")
-save_xgboost(eights, setup.version(models, "shares") / "xgboost.json")
-lab.load("shares")
-shares = ask("shares", x).as_numpy("treeshap_output")
-off = abs(shares.sum(axis=1) - eights.predict(x, output_margin=True)).max()
-claim(
-    off < 1e-3,
-    f"65 shares add up to the sum of the leaves, within {off:.0e}.",
-    "Run this cell again.",
-    id="fil.shap",
-)
-setup.plot_shares(x, shares, score, digits.y_test)
-
-# %% [markdown]
 # ## One row, many rows
 #
-# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 of the digits; one request is under way at a time. *In-process* is XGBoost in this notebook, with one thread.
-#
-# Two rounds take half a minute. `spread`: the gain over one row in one round, divided by that in the other.
+# The 200 trees of `xgboost_json`, asked for 1, 16 or 256 digits per request. One request is under way at a time. *perf_analyzer* takes the digits from a file. `rate` measures XGBoost in this process, with one thread.
 
 # %%
 predict(
@@ -230,38 +284,60 @@ predict(
     unit="×",
 )
 
+# %% tags=["triton"]
+import json
+import time
+
+data = [{"input__0": row.tolist()} for row in x[:256]]
+size = (models / "digits.json").write_text(json.dumps({"data": data}))
+
+
+def rate(count):
+    """Rows per second of XGBoost in this process, if each call computes so many."""
+    calls, began = 0, time.perf_counter()
+    while time.perf_counter() < began + 0.25:
+        boosted.get_booster().inplace_predict(x[:count])
+        calls += 1
+    return calls * count / (time.perf_counter() - began)
+
+
+inside = [[rate(count) for count in (1, 16, 256)] for turn in (1, 2)]
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# for turn in 1 2; do  # twice, because other programs may disturb one of them
+#   for rows in 1 16 256; do
+#     echo -n "$rows rows per request:"
+#     perf_analyzer -m xgboost_json -i grpc -u $TRITON_GRPC --input-data digits.json -b $rows \
+#       -p 400 -s 100 -r 20 -f rows_$rows.$turn.csv | grep Throughput
+#   done
+# done
 
 # %%
-from workbook.lessons import attempt
-
-
-def measured():
-    library = boosted.get_booster()
-    return setup.speeds(lab, "xgboost_json", library.inplace_predict, x)
-
-
-speeds = attempt(measured, setup.agreed)
+speeds = setup.read_speeds(models, inside)
 setup.plot_speeds(speeds)
 
 # %%
-gains, apart = speeds.loc[256] / speeds.loc[1], speeds["spread"].max()
+gains, spread = speeds.loc[256] / speeds.loc[1], max(speeds["spread"])
 compare("fil.batch", round(float(gains["served"])), unit="×", premise=setup.agreed(speeds))
 claim(
-    gains["served"] > 5 * apart and gains["in-process"] > 5,
+    gains["served"] > 5 * spread and gains["in-process"] > 5,
     f"A request with 256 rows takes {256 / gains['served']:.0f} times as long as one with a "
-    f"single row (two rounds differed by a factor of up to {apart:.1f}). So a single row's time is mostly that of the call itself; in-process, too.",
-    "Close other programs, and run the two cells above again.",
+    f"single row (two rounds differed by a factor of up to {spread:.1f}). So a single row's time "
+    "is mostly that of the call itself; in-process, too.",
+    "Close other programs, and run the cells of this section again.",
     premise=setup.agreed(speeds),
     id="fil.batch",
 )
-speeds.round(1)
 
 # %% [markdown]
-# So send many rows in one request, or use `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. The two columns compare two libraries: the laptop's server computes with Treelite, not with XGBoost.
+# So send many rows in one request, or use `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always: it joins waiting requests. The two lines compare two libraries: the laptop's server computes with Treelite.
 #
-# On a GPU (not verified here) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
+# On a GPU (not verified) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
 #
 # ## Typical mistakes
+#
+# Each one changes a copy of `verdict`:
 
 # %%
 from workbook.lessons import mistakes
@@ -287,6 +363,18 @@ setup.pickled(models)
 task("fil.pickled", server=lab, models=models)
 
 # %% [markdown]
+# ## The same at work, without this course
+#
+# This program takes a file of XGBoost or LightGBM. It writes the folder and the config, loads the model, and compares the server's answers with Treelite's:
+
+# %%
+show("at_work/serve_forest.py")
+
+# %% tags=["triton"]
+# %run at_work/serve_forest.py {models}/lightgbm/1/model.txt which_digit
+# %run at_work/serve_forest.py {models}/score/1/xgboost.json an_eight
+
+# %% [markdown]
 # ## What to remember
 #
 # - FIL reads files of trees. `model_type` names the format, and with it the file's default name; nothing is filled in.
@@ -305,12 +393,6 @@ task("fil.pickled", server=lab, models=models)
 # <details><summary>Above, the forest with two classes ignores the threshold. Why?</summary>
 #
 # It has a probability for each class, and the class with the higher one wins. The threshold matters only where a model has one score, as boosted trees with two classes have.
-#
-# </details>
-#
-# <details><summary>Thousands of clients send one row each. What makes the server compute many together?</summary>
-#
-# Dynamic batching, which FIL's guide recommends: requests that wait are joined. The clients stay as they are.
 #
 # </details>
 #

@@ -1,11 +1,9 @@
-"""For 08__fil: the cost of each file format, the speed of forests, and two figures."""
+"""For 08__fil: the configs, the speed of forests, two figures, and the task's pickle."""
 
 from __future__ import annotations
 
 import functools
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,89 +13,42 @@ import pandas as pd
 
 from workbook import measure, zoo
 from workbook.lessons import place
-from workbook.lessons.formats import loaded, size_mb
 from workbook.lessons.premises import Premise
-from workbook.lessons.runs import infer
 from workbook.lessons.workspace import version
 from workbook.measure import style
-from workbook.server import Server, Triton
 
 Array = npt.NDArray[np.float32]
 
 PIXELS = 64
-#: Rows in one request, in `speeds`.
+#: Rows in one request, in `read_speeds`.
 SIZES = (1, 16, 256)
-_SECONDS = 0.25  # seconds of calls to a library, and of a window of perf_analyzer
 #: The configs of the notebook's models.
 HERE = Path(__file__).parent / "models"
+#: Those that the notebook's first cell copies; the other one is the task's.
+CONFIGS = tuple(sorted(folder for folder in HERE.iterdir() if folder.name != "pickled"))
 
 
-def print_warnings(save: Callable[[Path], object], file: Path) -> None:
-    """Call a function that saves a model, and print its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        save(file)
-    for each in caught:
-        print(str(each.message).partition("c_api.cc")[2].partition(": ")[2] or each.message)
-
-
-def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.DataFrame:
-    """Load models that answer with probabilities, and compare these with their libraries'.
+def read_speeds(reports: Path, inside: Sequence[Sequence[float]]) -> pd.DataFrame:
+    """Read perf_analyzer's reports `rows_1.1.csv` to `rows_256.2.csv`: two rounds of three sizes.
 
     Args:
-        rows: float32 (n, features).
-        expected: by model, the probabilities (n, classes) of its library.
-
-    Returns:
-        One row per model; columns `file`, `MB`, `load, s`, `largest
-        difference` of a probability, as a text, and `classes changed`.
-    """
-    found = {}
-    for name, own in expected.items():
-        began = time.perf_counter()
-        server.load(name)
-        took = time.perf_counter() - began
-        served = infer(server, name, input__0=rows)["output__0"]
-        (file,) = (server.repository / name / "1").iterdir()
-        found[name] = {
-            "file": file.name,
-            "MB": round(size_mb(file), 2),
-            "load, s": round(took, 2),
-            "largest difference": f"{np.abs(served - own).max():.0e}",
-            "classes changed": int((served.argmax(axis=1) != own.argmax(axis=1)).sum()),
-        }
-    return pd.DataFrame(found).T
-
-
-def speeds(
-    server: Triton, model: str, in_process: Callable[[Array], object], rows: Array
-) -> pd.DataFrame:
-    """Measure rows per second with 1 to 256 rows per request, served and in this process.
-
-    Requests follow one another, and each way has two turns. All ways compute the same rows,
-    because a tree's time depends on the numbers.
-
-    Args:
-        model: its file is `xgboost.json`.
-        in_process: the library, called in this process with one thread.
-        rows: the data, float32 (n, features), n at least the largest of `SIZES`.
+        reports: their folder.
+        inside: rows per second of the library in the notebook's process: per round, one per size.
 
     Returns:
         One row per size; columns `served` and `in-process`, rows per second, the better of two; and
         `spread`: the gain over one row in the better round, divided by the gain in the other round.
 
     Raises:
-        WorkbookError: the model is not loaded.
+        WorkbookError: a report is missing.
     """
-    loaded(server, model)
-    ways: dict[str, Callable[[int], float]] = {
-        "served": lambda size: _served(server, model, rows[:size]),
-        "in-process": lambda size: _rate(in_process, rows[:size]),
-    }
-    rounds = [[[rate(size) for size in SIZES] for rate in ways.values()] for _ in range(2)]
-    rates = np.array(rounds)  # (rounds, ways, sizes)
+    served = [
+        measure.read_reports(*(reports / f"rows_{size}.{turn}.csv" for size in SIZES))["throughput"]
+        for turn in (1, 2)
+    ]
+    rates = np.array([served, inside]).swapaxes(0, 1)  # (rounds, ways, sizes)
     gains = rates / rates[:, :, :1]  # gain over one row, in the same round
-    columns = dict(zip(ways, rates.max(axis=0), strict=True))
+    columns = dict(zip(("served", "in-process"), rates.max(axis=0), strict=True))
     columns["spread"] = (gains.max(axis=0) / gains.min(axis=0)).max(axis=0)
     return pd.DataFrame(columns, index=pd.Index(SIZES, name="rows per request"))
 
@@ -110,58 +61,6 @@ def agreed(table: pd.DataFrame) -> Premise:
         f"the gain of many rows per request over one row was {apart:.1f} times larger in one round "
         "than in the other, because other programs used the cores in one of them",
     )
-
-
-def _served(server: Triton, model: str, rows: Array) -> float:
-    """Measure the served rows per second if each request has these rows."""
-    table = measure.perf(
-        server,
-        model,
-        batch_size=len(rows),
-        input_data=[{"input__0": row} for row in rows],
-        interval_ms=round(_SECONDS * 1000),
-        stability=1e6,
-        trials=3,
-    )
-    return float(table["throughput"].item())
-
-
-def _rate(predict: Callable[[Array], object], rows: Array) -> float:
-    predict(rows)
-    done, began = 0, time.perf_counter()
-    while (passed := time.perf_counter() - began) < _SECONDS:
-        predict(rows)
-        done += len(rows)
-    return done / passed
-
-
-def forest_counts(
-    server: Server, models: Path, digits: zoo.data.Split, limits: Sequence[str]
-) -> dict[str, int]:
-    """Count per threshold the test digits that a scikit-learn forest of two classes calls an 8.
-
-    Args:
-        models: the repository of the server; the forest is written into it, as `forest_of_two`.
-        digits: from `zoo.data.digit_rows`.
-        limits: the thresholds, as the config has them.
-    """
-    import treelite
-    from sklearn.ensemble import RandomForestClassifier
-
-    trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
-    trees.fit(digits.x_train, digits.y_train == 8)
-    counts = {}
-    file = version(models, "forest_of_two") / "checkpoint.tl"
-    treelite.sklearn.import_model(trees).serialize(file)
-    text = (HERE / "verdict/config.pbtxt").read_text("utf-8")
-    text = text.replace("xgboost_json", "treelite_checkpoint")
-    for limit in limits:
-        config = text.replace('"0.5"', f'"{limit}"')
-        (models / "forest_of_two/config.pbtxt").write_text(config, "utf-8")
-        server.load("forest_of_two")
-        answers = infer(server, "forest_of_two", input__0=digits.x_test)["output__0"]
-        counts[limit] = int(answers.sum())
-    return counts
 
 
 def sure(likely: Array) -> Premise:

@@ -19,7 +19,7 @@ _NEAR = 0.5  # mean difference in grey levels; two JPEG decoders differ by 0.1
     "dali.front",
     hints=(
         "What did the network of this lecture see while it was trained? Compare numbers and "
-        "colours of `setup.decode(lab, 'front')` with `formats.pictures()`.",
+        "colours of `decode('front', files[:1])` with those of `pillow(files[0])`.",
         "Three things differ: the order of the colours, how pixels are averaged, and mean and std.",
         "The decoder gives RGB if output_type is types.RGB. Without antialias=False, resize "
         "averages. The network wants -1..1: a mean and a std of 127.5 for each colour.",

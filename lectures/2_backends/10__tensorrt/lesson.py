@@ -1,6 +1,6 @@
 # ---
 # title: TensorRT
-# minutes: 17
+# minutes: 28
 # ---
 
 # %% [markdown]
@@ -11,18 +11,13 @@
 # What works without a GPU runs here. The rest is marked "not verified on a GPU". The first notebook that needs the network trains it: one to six minutes.
 
 # %%
-import onnx
-import torch
-
 import setup
-from workbook import zoo
-from workbook.lessons import claim, folder, formats, laboratory, mistakes, predict, task
-from workbook.lessons.shared import quiet
-from workbook.zoo import engines
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
-models = folder("tensorrt")  # an empty folder: files of an earlier run are deleted
-quiet.hide_warnings()
-print(engines.lacking() or "This machine can build engines.")
+models = folder("tensorrt")
+place(models, "models/focus_tensorrt")
+setup.prepare(models)  # up to 30 seconds: our network as focus.onnx, and pictures as arrays
+lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## Files and names
@@ -32,16 +27,18 @@ print(engines.lacking() or "This machine can build engines.")
 # Here the plan is a line of text, and a stand-in takes the place of NVIDIA's backend.
 
 # %%
-from workbook.lessons import Premise, compare, place, show, write
-
-place(models, "models/focus_tensorrt")
 show("models/focus_tensorrt/config.pbtxt")
-write(models / "focus_tensorrt/1/model.plan", "built on a GPU machine")
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# echo "built on a GPU machine" > focus_tensorrt/1/model.plan
+# cp -rT focus_tensorrt on_cpu
+# sed -i 's/KIND_GPU/KIND_CPU/' on_cpu/config.pbtxt
 
 # %%
 predict(
     "tensorrt.cpu",
-    "A CPU cannot run an engine, and a config says KIND_CPU by mistake. When does this show?",
+    "A CPU cannot run an engine, and the config of `on_cpu` says KIND_CPU by mistake. When does this show?",
     {
         "never: the backend takes the GPU": "The backend does not correct a config: it refuses "
         "each kind of instance but KIND_GPU.",
@@ -51,74 +48,95 @@ predict(
     },
 )
 
-# %%
-lab = laboratory(models, only=[])
-tries = {
-    "as it is, without a GPU": lambda home: None,
-    "on the CPU": mistakes.config("KIND_GPU", "KIND_CPU"),
-    "another platform": mistakes.config('"tensorrt_plan"', '"tensorrt"'),
-    "another name of a type": mistakes.config("TYPE_FP32", "FP32"),
-    "another spelling": mistakes.config("max_batch_size", "max_batchsize"),
-}
-made = mistakes.provoke(lab, "focus_tensorrt", tries)
-made
+# %% tags=["triton"]
+import os
+
+import tritonclient.http as http
+from tritonclient.utils import InferenceServerException
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
+messages = {}
+for model in ("focus_tensorrt", "on_cpu"):
+    try:
+        client.load_model(model)
+    except InferenceServerException as error:
+        messages[model] = error.message()
+    print(f"{model}: {messages.get(model, 'loaded')}\n")
 
 # %%
-on_cpu = made.refused.get("on the CPU")
-answer = "when the model is loaded" if on_cpu is not None else "at the first request"
-tried = len(made.changes) == 5
-compare("tensorrt.cpu", answer, premise=Premise(tried, "not all were tried"))
+answer = "when the model is loaded" if "on_cpu" in messages else "at the first request"
+compare("tensorrt.cpu", answer, premise=Premise("focus_tensorrt" in messages, "a GPU is here"))
 claim(
-    on_cpu is not None and "supports only GPU device" in on_cpu.message,
+    "on_cpu" in messages and "supports only GPU device" in messages["on_cpu"],
     "The backend takes only instances on GPUs, and says so when the model is loaded.",
     "Run the cell before this one again.",
     id="tensorrt.kind",
 )
 
 # %% [markdown]
+# So a config can be checked before there is a GPU. Three more mistakes, in copies:
+
+# %%
+from workbook.lessons import mistakes
+
+several = {
+    "another platform": mistakes.config('"tensorrt_plan"', '"tensorrt"'),
+    "another name of a type": mistakes.config("TYPE_FP32", "FP32"),
+    "another spelling": mistakes.config("max_batch_size", "max_batchsize"),
+}
+mistakes.provoke(lab, "focus_tensorrt", several)
+
+# %% [markdown]
 # ## A command line
 #
-# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), option by option. The one of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three: `--onnx`, `--saveEngine`, `--fp16`.
+# `trtexec` builds an engine from ONNX, and measures it unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. This one is for our network (not run here):
+
+# %%
+show("models/focus_tensorrt/build.sh")
+
+# %% [markdown]
+# The names and the fixed dimensions must be those of the ONNX file. There, 0 stands for a dimension that may vary, the batch:
+
+# %% tags=["triton"]
+import re
+from pathlib import Path
+
+import onnx
+
+for tensor in onnx.load(models / "focus.onnx").graph.input:
+    print(tensor.name, [dim.dim_value for dim in tensor.type.tensor_type.shape.dim])
+command = Path("models/focus_tensorrt/build.sh").read_text()
+print(*re.findall(r"--(\w+)Shapes=(\w+):(\S+)", command), sep="\n")
+
+# %% [markdown]
+# The command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has more options. Which ones does TensorRT 11 ([your release's](../14__images/14__images.ipynb#Your-release-has)) have?
 
 # %%
 options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
 options
 
-# %% [markdown]
-# > **Errata.** TensorRT 11 ([your release's](../14__images/14__images.ipynb#Your-release-has)) has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
-
 # %%
 gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
-known = "?" not in set(options["for"])
 claim(
-    gone == ["--int8 --best", "--fp16"] and known,
-    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the backend slides' three, {gone[1]}.",
+    gone == ["--int8 --best", "--fp16"] and "?" not in set(options["for"]),
+    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the three in the backend "
+    f"slides' command, {gone[1]}.",
     "Run the cells of this section again.",
     id="tensorrt.options",
 )
 
-# %%
-raw = models / "focus.onnx"  # the export takes up to 30 seconds
-program = torch.onnx.export(
-    formats.network(),
-    (torch.zeros(2, 3, 64, 64),),
-    input_names=["image"],
-    output_names=["logits"],
-    dynamic_shapes=({0: torch.export.Dim("batch")},),
-    verbose=False,
-)
-program.save(raw, external_data=False)
-today = engines.trtexec_command(raw, models / "model.plan", {"image": (3, 64, 64)}, (1, 16, 32))
-print(setup.inputs(raw), *today, sep="\n  ")
-
 # %% [markdown]
-# Above is today's form for our network. `-1` is a dimension that may vary: the batch.
+# TensorRT 11 has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. `--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.
+#
+# <details><summary>Errata: the acceleration slides, the backend slides</summary>
+#
+# `--int8 --best`, and `trtexec --onnx=model.onnx --saveEngine=model.plan --fp16` in the backend slides, are commands for older versions. There, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description): such an engine shows how fast int8 is, but its answers mean nothing.
+#
+# </details>
 #
 # ## Profiles
 #
-# Three shapes make an *optimization profile*; kernels are chosen for the middle one.
-#
-# After the prediction, four commands are compared with `focus.onnx`: the acceleration slides', then without types, then with our input's name, then with our sizes (an empty line: nothing is wrong).
+# The three shapes of `build.sh` make an *optimization profile*. Kernels are chosen for the middle one.
 
 # %%
 predict(
@@ -133,40 +151,30 @@ predict(
 )
 
 # %%
-taken = [n for n in range(65) if setup.takes(setup.COMMAND, "input", (n, 3, 224, 224))]
-seen = {32: "all from 1 to 32", 3: "1, 16 and 32"}.get(len(taken), "any: the batch is dynamic")
-compare("tensorrt.profile", seen, premise=Premise(taken != [], "no shape fits"))
-line = setup.COMMAND.replace("/models/onnx_model/1/model.onnx", "focus.onnx")
-untyped = line.replace("--int8\n", "").replace("--best\n", "")
-renamed = untyped.replace("input:", "image:")
-lines = [line, untyped, renamed, renamed.replace("224", "64")]
-wrong = [setup.check(each, models) for each in lines]
-print(*wrong, sep="\n")
+taken = [n for n in range(65) if setup.takes(command, "image", (n, 3, 64, 64))]
+wrong = {name: setup.check(line, models) for name, line in setup.commands().items()}
+for name, message in wrong.items():
+    print(f"{name}: {message or 'fits the ONNX file'}")
+
+# %%
+batches = "all from 1 to 32" if len(taken) == 32 else "1, 16 and 32"
+compare("tensorrt.profile", batches, premise=Premise(taken != [], "no shape fits"))
 claim(
-    wrong[-1] == "" and all(wrong[:-1]),
+    [way for way in wrong if wrong[way] == ""] == ["and our sizes"] and len(wrong) == 4,
     "Names, dimensions and their order can be compared with the ONNX file before a GPU is there.",
     "Run the cells of the two sections above again.",
     id="tensorrt.profile",
 )
 
 # %% [markdown]
-# The engine takes each shape from the smallest to the largest; another one is an error, says NVIDIA's page on `IOptimizationProfile`. Nothing was built here: the two shapes were read from the command.
+# Nothing was built: the two shapes were read from the command. Others are errors, says NVIDIA's page on `IOptimizationProfile`. The lines above compare the slides' command with `focus.onnx`, corrected step by step.
 #
 # ## The builder in Python
 #
-# The backend slides build the engine so:
-#
-# ```python
-# with trt.Builder(TRT_LOGGER) as builder:
-#     network = builder.create_network()
-#     parser = trt.OnnxParser(network, TRT_LOGGER)
-# with open("model.onnx", "rb") as model_file:
-#     parser.parse(model_file.read())
-# engine = builder.build_cuda_engine(network)
-# ```
+# The Python package `tensorrt` builds an engine, too (not verified on a GPU; the names are in NVIDIA's bindings 10.4 and 11.4).
 
 # %% [markdown]
-# > **Erratum.** `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). The program also lacks a profile for the dynamic batch, and does not check whether the parser understood the file. Today (`trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan):
+# Today (`trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan):
 #
 # ```python
 # builder = trt.Builder(logger)
@@ -181,29 +189,70 @@ claim(
 # config.add_optimization_profile(profile)
 # plan = builder.build_serialized_network(network, config)
 # ```
+#
+# <details><summary>Errata: the backend slides</summary>
+#
+# ```python
+# with trt.Builder(TRT_LOGGER) as builder:
+#     network = builder.create_network()
+#     parser = trt.OnnxParser(network, TRT_LOGGER)
+# with open("model.onnx", "rb") as model_file:
+#     parser.parse(model_file.read())
+# engine = builder.build_cuda_engine(network)
+# ```
+#
+# `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). The program also lacks a profile for the dynamic batch, and does not check whether the parser understood the file.
+#
+# </details>
 
 # %% [markdown]
-# Its names are in NVIDIA's bindings 10.4 and 11.4; not verified on a GPU.
-#
 # ## fp16 and int8 in the file
 #
-# Strong typing moves the choice into the file. fp16: as in [a later notebook](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb). int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples.
+# Strong typing moves the choice into the file. fp16: a converter changes the types.
 
-# %%
+# %% tags=["triton"]
+import numpy as np
 from onnxconverter_common import float16
 
-fresh = onnx.load(raw)
-del fresh.graph.value_info[:]  # shapes of the export, which the tools would trust
-onnx.save(fresh, raw)
-half = float16.convert_float_to_float16(onnx.load(raw), keep_io_types=True)
-onnx.save(half, models / "focus_fp16.onnx")
-examples = zoo.data.pixels(zoo.data.focus_files("train")[0][:256])
-setup.quantize(raw, models / "focus_int8.onnx", examples)  # up to 20 seconds
-for name in ("focus", "focus_fp16", "focus_int8"):
-    print(name, setup.graph(models / f"{name}.onnx")["nodes"])
+for model in ("focus_fp32", "focus_fp16", "focus_int8"):
+    (models / model / "1").mkdir(parents=True, exist_ok=True)
+    (models / model / "config.pbtxt").write_text("""
+platform: "onnxruntime_onnx"
+max_batch_size: 200
+""")
+single = onnx.load(models / "focus.onnx")
+onnx.save(single, models / "focus_fp32/1/model.onnx")
+half = float16.convert_float_to_float16(single, keep_io_types=True)
+onnx.save(half, models / "focus_fp16/1/model.onnx")
 
 # %% [markdown]
-# TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. Here biases stay in fp32, and outputs of layers are not quantized again. ONNX Runtime's defaults differ.
+# int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples. TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. ONNX Runtime's defaults differ.
+
+# %% tags=["triton"]
+from onnxruntime import quantization
+
+
+class Examples(quantization.CalibrationDataReader):
+    def __init__(self, pictures):
+        self.batches = iter([{"image": batch} for batch in np.array_split(pictures, 8)])
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+layers = ["Conv", "Gemm"]  # only the inputs of these are rounded; biases stay in fp32
+symmetric = {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
+symmetric["OpTypesToExcludeOutputQuantization"] = layers
+
+# %% tags=["triton"]
+quantization.quantize_static(  # up to 20 seconds
+    models / "focus.onnx",
+    models / "focus_int8/1/model.onnx",
+    Examples(np.load(models / "training.npy")[:256]),
+    op_types_to_quantize=layers,
+    per_channel=True,
+    extra_options=symmetric,
+)
 
 # %%
 predict(
@@ -213,21 +262,40 @@ predict(
     unit="verdicts",
 )
 
+# %% tags=["triton"]
+pictures = np.load(models / "pictures.npy")
+verdicts, changed = {}, {}
+for model in ("focus_fp32", "focus_fp16", "focus_int8"):
+    client.load_model(model)
+    tensor = http.InferInput("image", pictures.shape, "FP32")
+    tensor.set_data_from_numpy(pictures)
+    verdicts[model] = client.infer(model, [tensor]).as_numpy("logits").argmax(1)
+    changed[model] = int(np.count_nonzero(verdicts[model] - verdicts["focus_fp32"]))
+    print(f"{model}: verdicts changed: {changed[model]} of {len(pictures)}")
+
 # %%
-changed = {}
-for name in ("focus", "focus_fp16", "focus_int8"):
-    run = formats.in_process(models / f"{name}.onnx")
-    changed[name] = formats.changed(run(formats.pictures()))
-    print(f"{name}: verdicts changed: {changed[name]}")
-inside = setup.graph(models / "focus_int8.onnx")
-int8, exact = changed["focus_int8"], changed["focus"] == 0
-in_fp16 = changed["focus_fp16"]
-as_wanted = inside["nodes"]["QuantizeLinear"] == 5 and inside["zero_points"] == 0
-compare("tensorrt.int8", int8, premise=Premise(exact, "the fp32 file differs already"))
+exact = Premise(setup.is_the_network(verdicts["focus_fp32"]), "the fp32 file differs already")
+compare("tensorrt.int8", changed["focus_int8"], premise=exact)
+
+# %% [markdown]
+# What is in the int8 file?
+
+# %% tags=["triton"]
+from collections import Counter
+
+from onnx import numpy_helper
+
+graph = onnx.load(models / "focus_int8/1/model.onnx").graph
+nodes = Counter(node.op_type for node in graph.node)
+zeros = [numpy_helper.to_array(w) for w in graph.initializer if w.name.endswith("zero_point")]
+largest = max(abs(int(zero)) for each in zeros for zero in each.ravel())
+print(dict(nodes), f"largest zero point: {largest}")
+
+# %%
 claim(
-    as_wanted and int8 > in_fp16,
-    "All zero points are 0, the inputs of five layers are quantized. "
-    f"More verdicts change in int8 than in fp16: {int8}, not {in_fp16}.",
+    nodes["QuantizeLinear"] == 5 and largest == 0 and changed["focus_int8"] > changed["focus_fp16"],
+    "All zero points are 0, the inputs of five layers are quantized. More verdicts change in int8 "
+    f"than in fp16: {changed['focus_int8']}, not {changed['focus_fp16']}.",
     "Run the cells of this section again.",
     id="tensorrt.int8",
 )
@@ -250,9 +318,12 @@ claim(
 # ```
 
 # %% [markdown]
-# Four things to look up then: a warmup ([04](../04__pytorch/04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
-
-# %% [markdown]
+# <details><summary>Four things to look up then</summary>
+#
+# A warmup ([04](../04__pytorch/04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
+#
+# </details>
+#
 # ## Your turn
 #
 # `digits.onnx` is the digit classifier. Write `build.sh` beside it (a cell with `%%writefile {models}/build.sh`): the command that builds its engine with TensorRT 11, as the task says.
@@ -262,6 +333,18 @@ from task import digits
 
 print(setup.inputs(digits(models)))
 task("tensorrt.build", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Names and shapes stand in three files: the ONNX file, the command, the config. This program writes the second and the third from the first:
+
+# %%
+show("at_work/engine_files.py")
+
+# %% tags=["triton"]
+# %run at_work/engine_files.py {models}/focus.onnx {models}/engine 1 16 32
+# !cat $TRITON_MODELS/engine/*
 
 # %% [markdown]
 # ## What to remember

@@ -1,8 +1,7 @@
 """For 10__tensorrt: what can be checked and prepared without a GPU.
 
-    tensorrt.explain(tensorrt.COMMAND)              # each option of a trtexec command line
-    tensorrt.quantize(raw, target, pictures)        # ONNX with int8 scales, as TensorRT wants it
-    tensorrt.check(line, models)                    # does a command line fit its ONNX file?
+    setup.explain(setup.COMMAND)    # each option of a trtexec command line
+    setup.check(line, models)       # does a command line fit its ONNX file?
 
 What the options mean is taken from `trtexec --help` (NVIDIA/TensorRT, samples/common/
 sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbook import zoo
+from workbook.lessons import formats
+from workbook.lessons.shared import quiet
 from workbook.measure import plot_bars, style
-from workbook.zoo import engines
 
 Array = npt.NDArray[Any]
 
@@ -79,6 +79,37 @@ GONE = ("--fp16", "--bf16", "--int8", "--best", "--calib")
 RECORDED = ("LayerInfo.json", "profile.json", "times.json")
 
 
+def prepare(models: Path) -> None:
+    """Write the lecture's network as focus.onnx, and pictures as the network takes them.
+
+    `training.npy` has 256 pictures, `pictures.npy` the 200 of this lecture.
+    """
+    import onnx
+    import torch
+
+    quiet.hide_warnings()
+    file = models / "focus.onnx"
+    program = torch.onnx.export(
+        formats.network(),
+        (torch.zeros(2, 3, 64, 64),),
+        input_names=["image"],
+        output_names=["logits"],
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        verbose=False,
+    )
+    program.save(file, external_data=False)
+    exported = onnx.load(file)
+    del exported.graph.value_info[:]  # shapes of the export, which the tools would trust
+    onnx.save(exported, file)
+    np.save(models / "training.npy", zoo.data.pixels(zoo.data.focus_files("train")[0][:256]))
+    np.save(models / "pictures.npy", formats.pictures())
+
+
+def is_the_network(verdicts: Array) -> bool:
+    """Whether these are the verdicts of the PyTorch network, for the 200 pictures."""
+    return np.array_equal(verdicts, formats.reference().argmax(1))
+
+
 def explain(line: str) -> pd.DataFrame:
     """Explain each option of a command line, and whether TensorRT 11 has it.
 
@@ -100,7 +131,7 @@ def explain(line: str) -> pd.DataFrame:
 
 def _options(line: str) -> dict[str, str]:
     """Return the options of a command line and their values; "" for a switch."""
-    words = shlex.split(line.replace("\\\n", " "))
+    words = shlex.split(line.replace("\\\n", " "), comments=True)
     found = [word.partition("=") for word in words if word.startswith("--")]
     return {option: value for option, _, value in found}
 
@@ -132,6 +163,23 @@ def inputs(file: Path) -> dict[str, tuple[int, ...]]:
         )
         for each in graph.input
         if each.name not in weights
+    }
+
+
+def commands() -> dict[str, str]:
+    """The command of the acceleration slides for focus.onnx, with one correction after the other.
+
+    Returns:
+        What was corrected → the command.
+    """
+    line = COMMAND.replace("/models/onnx_model/1/model.onnx", "focus.onnx")
+    untyped = line.replace("--int8\n", "").replace("--best\n", "")
+    renamed = untyped.replace("input:", "image:")
+    return {
+        "as printed": line,
+        "without types": untyped,
+        "and with our input's name": renamed,
+        "and our sizes": renamed.replace("224", "64"),
     }
 
 
@@ -183,44 +231,6 @@ def check(line: str, models: Path) -> str:
             if not low <= best <= high:
                 return f"Dimension {place} of {name}: {low}, {best}, {high} are not in order."
     return ""
-
-
-def quantize(raw: Path, target: Path, pictures: Array) -> None:
-    """Write the network with pairs of QuantizeLinear and DequantizeLinear (`zoo.engines.quantize`).
-
-    Args:
-        raw: the network in fp32.
-        target: the file to write.
-        pictures: examples (n, 3, 64, 64) for the calibration.
-    """
-    engines.quantize(raw, target, pictures, batches=max(1, len(pictures) // 32))
-
-
-def graph(file: Path) -> dict[str, Any]:
-    """Describe an ONNX file: the nodes of each kind, the zero points of its scales, its weights.
-
-    Returns:
-        `nodes`: kind → count; `zero_points`: the largest absolute one, None without any;
-        `weights`: type → how many numbers.
-    """
-    import onnx
-    from onnx import numpy_helper
-
-    model = onnx.load(file)
-    nodes = Counter(node.op_type for node in model.graph.node)
-    zeros = [
-        np.abs(numpy_helper.to_array(weight).astype(int)).max(initial=0)
-        for weight in model.graph.initializer
-        if weight.name.endswith("zero_point")
-    ]
-    weights: Counter[str] = Counter()
-    for weight in model.graph.initializer:
-        weights[onnx.TensorProto.DataType.Name(weight.data_type)] += int(np.prod(weight.dims))
-    return {
-        "nodes": dict(nodes),
-        "zero_points": int(max(zeros)) if zeros else None,
-        "weights": dict(weights),
-    }
 
 
 def profile(file: Path) -> pd.DataFrame:

@@ -73,13 +73,18 @@ def test_a_wrong_command_line(models: Path, old: str, new: str, said: str) -> No
     assert said in setup.check(LINE.replace(old, new, 1), models)
 
 
-def test_int8_is_written_as_tensorrt_wants_it(models: Path) -> None:
-    pictures = np.random.default_rng(1).normal(size=(64, 3, 8, 8)).astype(np.float32)
-    setup.quantize(models / "m.onnx", models / "q.onnx", pictures)
-    found = setup.graph(models / "q.onnx")
-    assert found["zero_points"] == 0
-    assert found["nodes"] == {"QuantizeLinear": 1, "DequantizeLinear": 2, "Conv": 1}
-    assert found["weights"]["INT8"] >= 54
+def test_comments_of_a_script_are_no_options(models: Path) -> None:
+    assert setup.check(f"# NVIDIA's container, not --int8\n{LINE}", models) == ""
+
+
+def test_only_the_last_correction_fits(models: Path) -> None:
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 64, 64])
+    graph = helper.make_graph([], "empty", [image], [])
+    onnx.save(helper.make_model(graph), models / "focus.onnx")
+    wrong = [setup.check(line, models) for line in setup.commands().values()]
+    assert [part in found for part, found in zip(("--int8", "image", "224"), wrong, strict=False)]
+    assert wrong[-1] == ""
+    assert all(wrong[:-1])
 
 
 def test_a_profile_is_read_and_drawn(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Does a pipeline give the pixels of the training, and what do others do to the verdicts?
+
+python same_pixels.py PIPELINE NETWORK FOLDER    # two models on Triton, a folder of pictures
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc as grpc
+from PIL import Image
+
+
+def trained(path):
+    """The training's preprocessing: put yours here."""
+    picture = Image.open(path).convert("RGB").resize((64, 64), Image.Resampling.BILINEAR)
+    return np.asarray(picture, np.float32).transpose(2, 0, 1)[None] / 127.5 - 1
+
+
+def ask(model, rows):
+    about = client.get_model_metadata(model)
+    tensor = grpc.InferInput(about.inputs[0].name, rows.shape, about.inputs[0].datatype)
+    tensor.set_data_from_numpy(rows)
+    return client.infer(model, [tensor]).as_numpy(about.outputs[0].name)
+
+
+pipeline, network, folder = sys.argv[1:]
+client = grpc.InferenceServerClient(os.environ.get("TRITON_GRPC", "localhost:8001"))
+apart, changed = [], []
+for path in sorted(Path(folder).iterdir()):
+    served = ask(pipeline, np.fromfile(path, np.uint8)[None])
+    apart.append(abs(served - trained(path)).max())
+    if ask(network, served).argmax() != ask(network, trained(path)).argmax():
+        changed.append(path.name)
+print(f"{pipeline}: {len(apart)} files; a pixel differs by up to {max(apart):.2f}")
+print(f"{len(changed)} verdicts of {network} change: {' '.join(changed[:5])}")
