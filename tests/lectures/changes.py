@@ -25,7 +25,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "10__tensorrt": [("[0][:256]", "[0][:224]")],
     "11__llm_backends": [("max_model_len=64", "max_model_len=48")],
     "12__ensembles": [("send(model, texts[:16])", "send(model, texts[8:24])")],
-    "13__does_it_still_answer_the_same": [("[0][:256]", "[0][:224]")],
+    "13__does_it_still_answer_the_same": [(")[:256]", ")[:224]")],
     "12__in_process": [("ThreadPoolExecutor(16)", "ThreadPoolExecutor(12)")],
     "14__images": [("setup.newer(home, 99)", "setup.newer(home, 90)")],
 }
