@@ -23,7 +23,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "09__wire": [("digits_model.pictures()[:64]", "digits_model.pictures()[:48]")],
     "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
     "10__tensorrt": [("[0][:256]", "[0][:224]")],
-    "11__llm_backends": [("max_model_len=64", "max_model_len=48")],
+    "11__llm_backends": [('"max_model_len": 200', '"max_model_len": 190')],
     "12__ensembles": [("send(model, texts[:16])", "send(model, texts[8:24])")],
     "13__does_it_still_answer_the_same": [(")[:256]", ")[:224]")],
     "12__in_process": [("ThreadPoolExecutor(16)", "ThreadPoolExecutor(12)")],

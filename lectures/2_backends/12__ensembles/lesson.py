@@ -261,7 +261,7 @@ eight = record(lab, "language", lambda: send("language", texts[:8]))
 measure.plot_timeline(eight.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# Texts meet in the steps' batchers, and go on one by one. Joined rows need one call per step, but share its errors. In both, look whether steps get several rows at a time.
+# Texts meet in the steps' batchers, and each goes on by itself. Joined rows need one call per step, but share its errors. In both, look whether steps get several rows at a time.
 #
 # <details><summary>Under the hood: streams</summary>
 #
