@@ -149,6 +149,7 @@ corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "
 corrected
 
 # %% tags=["triton"]
+client.load_model("narrow")
 longer = ask("A list", "narrow", max_tokens=140, temperature=0, ignore_eos=True)
 tokens = longer["num_output_tokens"]
 print(tokens, "tokens:", longer["text_output"][:60])
@@ -223,13 +224,13 @@ for change in (
     "rm 1/model.json",
     "sed -i 's/true/true,/' 1/model.json",
     """sed -i 's/"dtype"/"disable_log_requests": true, "dtype"/' 1/model.json""",
-    "sed -i 's/: 200/: 4096/' 1/model.json",
+    "sed -i 's/len\": [0-9]*/len\": 4096/' 1/model.json",
     "sed -i 's/KIND_MODEL/KIND_GPU gpus: [ 99 ]/' config.pbtxt",
 ):
     shutil.copytree(models / "narrow", models / "mistake")
     subprocess.run(change, shell=True, check=True, cwd=models / "mistake")
     refused.append(load("mistake"))
-    print(f"$ {change}\n{refused[-1][:300]}\n")
+    print(f"$ {change}\n{(refused[-1] or 'loaded')[:300]}\n")
     shutil.rmtree(models / "mistake")
 
 # %%
@@ -339,7 +340,7 @@ claim(
 )
 
 # %% [markdown]
-# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves 92 % of the memory, or `gpu_memory_utilization`. A model too large for one GPU takes `tensor_parallel_size`.
+# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves 92 % of the memory, or `gpu_memory_utilization`. `tensor_parallel_size` uses several GPUs.
 #
 # <details><summary>Under the hood: adapters, chats, cancelling, and the memory of keys and values</summary>
 #
@@ -349,7 +350,7 @@ claim(
 #
 # ## TensorRT-LLM
 #
-# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Below it, what older releases need: the slides' options for building an engine, and their config, corrected.
+# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Below it, for older releases: the slides' options for an engine, and their config, corrected.
 
 # %%
 place(models, "models/tensorrt_llm")
