@@ -90,9 +90,9 @@ def steps(models: Path, name: str = setup.NAME, **arguments: Any) -> dict[str, E
         arguments: engine arguments beside those of `setup.NAME`.
     """
     setup.place_weights(models)
-    folder = put(f'name: "{setup.NAME}"', f'name: "{name}"')
+    without_name = put(f'name: "{setup.NAME}"\n', "")
     found: dict[str, Edit] = {
-        "with braces": lambda text: folder(closed(text)),
+        "with braces": lambda text: without_name(closed(text)),
         "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
         "with model.json, and its own names": _with_arguments(models, name, arguments),
     }

@@ -8,7 +8,7 @@
 #
 # **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and gain over Transformers in a Python model?
 #
-# Each engine of vLLM takes up to 3 GB here; two run at a time. Stop that of `make lab`.
+# Each engine of vLLM takes up to 3 GB here; two run at a time. Unload that of `make lab`.
 
 # %%
 import documents
@@ -21,6 +21,7 @@ models = folder("llm_backends")  # an empty folder: files of an earlier run are 
 setup.write_model(models)  # the two files below, and the weights
 lab = laboratory(models, only=[])
 print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's place
+# from workbook.server import connect; connect().unload("llama_vllm")  # that of `make lab`
 
 # %% [markdown]
 # | backend | fits | gains little, or does not fit |
@@ -98,7 +99,7 @@ answers = {
     "seed 2": ask(prompt, **drawn, seed=2),
     "stop": ask(prompt, max_tokens=16, temperature=0, stop=[likeliest["text_output"][5:8]]),
 }
-pieces = list(stream(prompt, max_tokens=16, temperature=0))
+pieces = stream(prompt, max_tokens=16, temperature=0)
 for name, answer in answers.items():
     print(f"{name:14}{answer['finish_reason']:8}{answer['text_output']!r}")
 print(pieces)
@@ -172,7 +173,7 @@ claim(
 )
 
 # %% [markdown]
-# Below it: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
+# The three refusals: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
