@@ -257,11 +257,11 @@ claim(
 )
 
 # %%
-eight = record(lab, "language", lambda: send("language", texts[:8]))
-measure.plot_timeline(eight.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
+run = record(lab, "language", lambda: send("language", texts[:16]))
+measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 16 texts")
 
 # %% [markdown]
-# Texts meet in the steps' batchers, and each goes on by itself. Joined rows need one call per step, but share its errors. In both, look whether steps get several rows at a time.
+# Texts meet in the steps' batchers, and each goes on by itself. Joined rows need three calls in all, but share their errors. With `async_exec`, calls meet in batches, but there are still three per text.
 #
 # <details><summary>Under the hood: streams</summary>
 #
@@ -389,7 +389,7 @@ send("language", texts)
 # ## What to remember
 #
 # - With the tokenizer in the server, clients send text.
-# - An ensemble's steps batch by themselves. A BLS program decides; it is slow if it asks row by row, so join rows, or use `async_exec`.
+# - An ensemble's steps batch by themselves. A BLS program decides, but each of its calls costs time: join rows.
 # - A batch ends where the shape changes: pad, or serve a model that takes ragged batches.
 
 # %% [markdown]

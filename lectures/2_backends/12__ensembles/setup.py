@@ -131,9 +131,9 @@ def read_speeds(reports: Path) -> pd.DataFrame:
 
 def repeated(speeds: pd.DataFrame) -> Premise:
     """Premise: both measurements of each model agreed, and in both rounds the ensemble was on the
-    same side of the claim's ×1.2 over the loop."""
+    same side of the claim's ×1.2 over the loop, which is far from what it gains, ×3."""
     rounds = speeds.loc["BLS, one by one", ["round 1", "round 2"]]
-    return steady([1.0, speeds["spread"].max()], 2) & Premise(
+    return steady([1.0, speeds["spread"].max()], 3) & Premise(
         (rounds > 1.2).nunique() == 1,
         f"the ensemble answered {rounds.iloc[0]:.1f} and then {rounds.iloc[1]:.1f} times as many "
         "texts as the loop",
