@@ -120,10 +120,10 @@ FAULTS = [  # a file, what is right in it, and what takes its place
     ("tokenizer/1/model.py", '"prompt"', '"TEXT"'),
     ("tokenizer/1/model.py", "padding=True", "padding=False"),
 ]
-
-# %% tags=["triton"]
 two = grpc.InferInput("prompt", [2], "BYTES")
 two.set_data_from_numpy(np.array(["Lettisch", "das Litauische"], object))
+
+# %% tags=["triton"]
 noticed = []
 for name, right, wrong in FAULTS:
     file, content, step = models / name, (models / name).read_text(), "load"
