@@ -258,8 +258,8 @@ claim(
 )
 
 # %%
-run = record(lab, "language", lambda: send("language", texts[:16]))
-measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 16 texts")
+run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, all at once
+measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
 # Texts meet in the steps' batchers, and each goes on by itself. Joined rows need three calls in all, but share their errors. With `async_exec`, calls meet in batches, but there are still three per text.
