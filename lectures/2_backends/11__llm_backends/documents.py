@@ -24,8 +24,8 @@ import setup
 from workbook.lessons.shared.documented import Edit, braces, put
 from workbook.lessons.workspace import version
 
-#: The slides' command before that: it fills a cache, and makes no folder.
-DOWNLOAD = "transformers-cli download facebook/opt-125m"
+#: The configs as the slides print them.
+HERE = setup.HERE
 #: The slides' command that builds an engine.
 BUILD = """\
 trtllm-build
@@ -80,21 +80,24 @@ _COMPARED = {
 }
 
 
-def steps(models: Path) -> dict[str, Edit]:
+def steps(models: Path, name: str = setup.NAME, **arguments: Any) -> dict[str, Edit]:
     """Return the corrections of the slides' vLLM config, in the order in which the server asks.
 
     Args:
         models: the repository. The weights are put into it. The last steps write model.json and,
             without vLLM, the program that takes its place.
+        name: the folder of the model.
+        arguments: engine arguments beside those of `setup.NAME`.
     """
     setup.place_weights(models)
+    without_name = put(f'name: "{setup.NAME}"\n', "")
     found: dict[str, Edit] = {
-        "with braces": closed,
+        "with braces": lambda text: without_name(closed(text)),
         "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
-        "with model.json, and its own names": _with_arguments(models),
+        "with model.json, and its own names": _with_arguments(models, name, arguments),
     }
     if not setup.has_vllm():
-        found["Transformers in vLLM's place"] = _in_its_place(models)
+        found["Transformers in vLLM's place"] = _in_its_place(models, name)
     return found
 
 
@@ -113,17 +116,17 @@ def without_tensors(text: str) -> str:
     return re.sub(r"(?ms)^(input|output) \[.*?^\} \]\n", "", text)
 
 
-def _in_its_place(models: Path) -> Edit:
+def _in_its_place(models: Path, name: str) -> Edit:
     def change(text: str) -> str:
-        setup.write_program(models / setup.NAME / "1")
+        setup.write_program(models / name / "1")
         return put('backend: "vllm"', 'backend: "python"')(text)
 
     return change
 
 
-def _with_arguments(models: Path) -> Edit:
+def _with_arguments(models: Path, name: str, arguments: Mapping[str, Any]) -> Edit:
     def change(text: str) -> str:
-        setup.write_model(models)
+        setup.write_model(models, name, **arguments)
         _, _, own = (setup.HERE / setup.NAME / "config.pbtxt").read_text("utf-8").partition("\n\n")
         return f"{without_tensors(text).rstrip()}\n{own}"
 

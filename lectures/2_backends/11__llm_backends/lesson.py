@@ -1,6 +1,6 @@
 # ---
 # title: LLM backends
-# minutes: 17
+# minutes: 30
 # ---
 
 # %% [markdown]
@@ -8,23 +8,19 @@
 #
 # **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and gain over Transformers in a Python model?
 #
-# Each engine of vLLM takes up to 3 GB here; two run at a time, beside that of `make lab`: stop it.
+# Each engine of vLLM takes up to 3 GB here; two run at a time. Unload that of `make lab`.
 
 # %%
-import time
-from pathlib import Path
-
-from IPython.display import display
-
 import documents
 import measured
 import setup
-from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, show, task
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 from workbook.lessons.shared import documented
 
 models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
+setup.write_model(models)  # the two files below, and the weights
 lab = laboratory(models, only=[])
-print(setup.engine())
+print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's place
 # from workbook.server import connect; connect().unload("llama_vllm")  # that of `make lab`
 
 # %% [markdown]
@@ -34,9 +30,94 @@ print(setup.engine())
 # | TensorRT-LLM | the same, on NVIDIA's GPUs | CPUs |
 # | Python | a loop of your own | many clients |
 #
+# ## Two files
+#
+# A config, and `model.json` with the arguments of the engine: here, where the weights are.
+
+# %%
+show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
+
+# %% language="bash" tags=["triton"]
+# time curl -sX POST $TRITON_HTTP/v2/repository/models/vllm_model/load
+# curl -s $TRITON_HTTP/v2/models/vllm_model/config | grep -oE '"max_batch_size":.|"decoupled":\w+'
+# curl -s $TRITON_HTTP/v2/models/vllm_model | grep -oE '"name":"\w+"' | tr '\n' ' '
+
+# %% [markdown]
+# The engine makes the batches. The backend fills in the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py); those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has).
+#
+# ## Asking
+#
+# A model that streams is asked by `generate`, `generate_stream` or gRPC's stream ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `sampling_parameters` is JSON, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/).
+
+# %% language="bash" tags=["triton"]
+# model=$TRITON_HTTP/v2/models/vllm_model
+# sampling='"sampling_parameters": "{\"max_tokens\": 12, \"temperature\": 0}"'
+# curl -s $model/generate -d '{"text_input": "A class definition", '"$sampling"'}'
+# echo; echo
+# curl -sN $model/generate_stream \
+#   -d '{"text_input": "A class definition", "stream": true, '"$sampling"'}' | head -6
+# # whole answers begin with the prompt, unless "exclude_input_in_output" is true
+
+# %% tags=["triton"]
+import json
+import os
+import re
+import time
+
+import requests
+import tritonclient.grpc as grpc
+from tritonclient.utils import InferenceServerException
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+URL = f"http://{os.environ['TRITON_HTTP']}/v2/models"
+WANTED = ("exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
+
+
+# %% tags=["triton"]
+def ask(prompt, model="vllm_model", **sampling):
+    """The whole answer: `text_output`, `finish_reason`, `num_output_tokens`; or `error`."""
+    body = {"text_input": prompt, "sampling_parameters": json.dumps(sampling)}
+    body |= dict.fromkeys(WANTED, True)
+    return requests.post(f"{URL}/{model}/generate", json=body, timeout=300).json()
+
+
+def stream(prompt, model="vllm_model", **sampling):
+    """The pieces of an answer."""
+    body = {"text_input": prompt, "sampling_parameters": json.dumps(sampling), "stream": True}
+    answer = requests.post(f"{URL}/{model}/generate_stream", json=body, stream=True, timeout=300)
+    return [json.loads(line[6:])["text_output"] for line in answer.iter_lines() if line]
+
+
+# %% tags=["triton"]
+prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
+likeliest = ask(prompt, max_tokens=16, temperature=0)
+answers = {
+    "temperature 0": likeliest,  # the likeliest token each time
+    "top_k 1": ask(prompt, **drawn, top_k=1),
+    "seed 1": ask(prompt, **drawn, seed=1),  # drawn, and the draw can be repeated
+    "seed 1 again": ask(prompt, **drawn, seed=1),
+    "seed 2": ask(prompt, **drawn, seed=2),
+    "stop": ask(prompt, max_tokens=16, temperature=0, stop=[likeliest["text_output"][5:8]]),
+}
+pieces = stream(prompt, max_tokens=16, temperature=0)
+for name, answer in answers.items():
+    print(f"{name:14}{answer['finish_reason']:8}{answer['text_output']!r}")
+print(pieces)
+
+# %%
+claim(
+    answers["temperature 0"]["text_output"] == answers["top_k 1"]["text_output"] == "".join(pieces)
+    and answers["seed 1"]["text_output"] == answers["seed 1 again"]["text_output"]
+    and answers["stop"]["finish_reason"] == "stop",
+    f"The likeliest tokens are the same whole and in {len(pieces)} pieces; a seed repeats a draw.",
+    "Run the cell above again.",
+    id="llm.sampling",
+)
+
+# %% [markdown]
 # ## A config from a slide
 #
-# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) first save tokenizer and weights (not run: this downloads them), then show a config:
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) save tokenizer and weights into a folder (not run: this downloads them), and show a config with three parameters:
 #
 # ```python
 # name, folder = "facebook/opt-125m", "./vllm_model"
@@ -44,13 +125,13 @@ print(setup.engine())
 # AutoModelForCausalLM.from_pretrained(name).save_pretrained(folder)
 # ```
 
+# %% language="bash" tags=["triton"]
+# cat models/vllm_model/config.as_printed.pbtxt
+
 # %%
-printed = Path("models/vllm_model/config.as_printed.pbtxt")
-show(printed)
 predict(
     "llm.parameters",
-    "It has three parameters: model_checkpoint, max_input_length, max_output_length. What does "
-    "the backend make of them?",
+    "model_checkpoint, max_input_length, max_output_length: what does the backend make of them?",
     {
         "it obeys them": "Then an answer would end after 128 tokens. Which keys are read is up to "
         "the backend's own program.",
@@ -61,125 +142,110 @@ predict(
 )
 
 # %%
-began = time.perf_counter()  # this cell takes one to two minutes
-steps = documents.steps(models)
-corrected = documented.correct(lab, "vllm_model", printed, steps)
-load_s = time.perf_counter() - began
+# A second model: what the server refuses is corrected, and the three parameters stay. Its
+# model.json has two more engine arguments. This takes about a minute.
+printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
+narrow = {"max_model_len": 200, "max_num_seqs": 1}
+corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "narrow", **narrow))
 corrected
 
-# %% [markdown]
-# > **Errata.** Engine arguments are in `1/model.json`; `model` is a folder or the hub's name. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`: the engine's counts on the metrics port. vLLM runs on CPUs.
-#
-# What a config needs (`KIND_MODEL`: the engine chooses its devices):
+# %% tags=["triton"]
+client.load_model("narrow")
+longer = ask("A list", "narrow", max_tokens=140, temperature=0, ignore_eos=True)
+tokens = longer["num_output_tokens"]
+print(tokens, "tokens:", longer["text_output"][:60])
+wrong = [
+    ask("in" + 299 * " in", "narrow", max_tokens=4),
+    ask("A list is", max_token=8),
+    ask("A list is", max_tokens=8, temperature="hot"),
+]
+print(*[reply["error"] for reply in wrong], sep="\n\n")
 
 # %%
-from workbook.lessons import Premise, attempt, place
-
-show("models/vllm_model/config.pbtxt", models / "vllm_model/1/model.json")
-filled = lab.config("vllm_model")
-inputs = [each["name"] for each in filled["input"]]
-print(inputs)
-longer = setup.generate(lab, "vllm_model", "A list", max_tokens=140, temperature=0, ignore_eos=True)
-made = "it ignores them" if longer["out"] == 140 else "it obeys them"
-compare("llm.parameters", made, premise=Premise("out" in longer, "the model did not answer"))
-batches, policy = filled["max_batch_size"], filled["model_transaction_policy"]
+ignored = "it ignores them" if tokens == 140 else "it obeys them"
+compare("llm.parameters", ignored, premise=Premise(tokens > 0, "the model did not answer"))
 claim(
-    made == "it ignores them" and batches == 0 and policy["decoupled"],
-    f"After {len(corrected.refused)} refusals it is loaded: {len(inputs)} inputs, no batches, "
-    f"decoupled. An answer of {longer['out']} tokens came, though max_output_length says 128.",
+    tokens == 140,
+    f"After {len(corrected.refused)} refusals it is loaded. An answer of {tokens} tokens came, "
+    "though max_output_length says 128.",
     "Run the cells of this section again.",
     id="llm.document",
 )
 
 # %% [markdown]
-# Only `text_input` is needed. `return_finish_reason` and counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has). `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `generate` returns the prompt unless `exclude_input_in_output` is true.
+# The three refusals: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
 #
-# ## Sampling, and streams
+# <details><summary>Errata: the backend slides</summary>
 #
-# `sampling_parameters` is JSON, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/). Temperature 0 takes the likeliest token; a `seed` repeats a draw, `stop` ends the answer.
-
-# %%
-prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
-likeliest = setup.generate(lab, "vllm_model", prompt, max_tokens=16, temperature=0)["text"]
-replies = setup.answers(lab, "vllm_model", prompt, {
-    "temperature 0": {"max_tokens": 16, "temperature": 0},
-    "top_k 1": {**drawn, "top_k": 1},
-    "seed 1": {**drawn, "seed": 1},
-    "seed 1 again": {**drawn, "seed": 1},
-    "seed 2": {**drawn, "seed": 2},
-    "stop": {"max_tokens": 16, "temperature": 0, "stop": [likeliest[5:8]]},
-})  # fmt: skip
-replies.style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
-
-# %%
-pieces = setup.stream(lab, "vllm_model", prompt, max_tokens=16, temperature=0)
-text = replies["text"]
-same = text["temperature 0"] == text["top_k 1"] == "".join(pieces["text"])
-repeated = text["seed 1"] == text["seed 1 again"]
-claim(
-    same and repeated and replies.loc["stop", "reason"] == "stop",
-    f"The likeliest tokens are the same whole and in {len(pieces)} pieces; a seed repeats a draw.",
-    "Run the cell above again.",
-    id="llm.sampling",
-)
-pieces.round(1).head()
-
-# %% [markdown]
+# Engine arguments belong into `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
+#
+# </details>
+#
 # ## Engine arguments
 #
-# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in model.json. The table has those that decide most ("–": vLLM chooses the value itself, by the model or the machine). Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time. This takes about a minute.
+# All [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in `model.json`. These decide most ("–": vLLM chooses):
 
 # %%
-setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
-lab.load("narrow")
-for name in ("vllm_model", "narrow"):
-    print(name, setup.generate(lab, name, setup.long_prompt(100), max_tokens=4))
 at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
-lab.unload("narrow")  # frees its engine's memory
+print("8 clients ask. Requests under way, at most:", at_once)
+documents.arguments().style.set_properties(**{"text-align": "left"})
+
+# %%
 counted = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
 claim(
     at_once["narrow"] == 1 < at_once["vllm_model"],
     f"8 clients ask: {at_once['vllm_model']} requests are under way, with max_num_seqs 1 only one.",
-    "Run this cell again.",
+    "Run the cell before this one again.",
     premise=counted,
     id="llm.arguments",
 )
-documents.arguments().style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
 
 # %% [markdown]
 # ## Typical mistakes
 #
-# Five in the files, which takes about a minute, then three in requests:
+# Five in the files, in copies of `narrow`. This takes about a minute.
+
+# %% tags=["triton"]
+import shutil
+import subprocess
+
+
+def load(model):
+    """Load a model; return the server's message if it refuses, else nothing."""
+    try:
+        client.load_model(model)
+    except InferenceServerException as error:
+        return error.message().replace(os.environ["TRITON_MODELS"], "")  # shorter paths
+
+
+# %% tags=["triton"]
+client.unload_model("narrow")  # frees its engine's memory
+refused = []
+for change in (
+    "rm 1/model.json",
+    "sed -i 's/true/true,/' 1/model.json",
+    """sed -i 's/"dtype"/"disable_log_requests": true, "dtype"/' 1/model.json""",
+    "sed -i 's/len\": [0-9]*/len\": 4096/' 1/model.json",
+    "sed -i 's/KIND_MODEL/KIND_GPU gpus: [ 99 ]/' config.pbtxt",
+):
+    shutil.copytree(models / "narrow", models / "mistake")
+    subprocess.run(change, shell=True, check=True, cwd=models / "mistake")
+    refused.append(load("mistake"))
+    print(f"$ {change}\n{(refused[-1] or 'loaded')[:300]}\n")
+    shutil.rmtree(models / "mistake")
 
 # %%
-tries = {
-    "no model.json": lambda home: (home / "1/model.json").unlink(),
-    "a comma too many": setup.comma,
-    "an older name": setup.argument("disable_log_requests", True),
-    "too long a context": setup.argument("max_model_len", 4096),
-    "a GPU that is not there": mistakes.config("KIND_MODEL", "KIND_GPU gpus: [ 99 ]"),
-}
-broken = mistakes.provoke(lab, "narrow", tries)
-broken
-
-# %%
-wrong = {"max_token": 8}, {"max_tokens": 8, "temperature": "hot"}
-messages = [setup.refused_prompt(lab, "vllm_model", "A list is", **each) for each in wrong]
-messages.append(setup.refused_prompt(lab, "vllm_model", setup.long_prompt(600)))
-print(*messages, sep="\n\n")
-rules = {error.rule for error in broken.refused.values()}
-helped = all("to do" in each for each in messages)
 claim(
-    len(rules) == 5 and "" not in rules and helped,
+    len({*refused, *map(str, wrong)}) == 8 and all(refused),
     "All five folders and all three requests are refused, each for a reason of its own.",
-    "Run both cells again.",
+    "Run the cell before this one again.",
     id="llm.mistakes",
 )
 
 # %% [markdown]
 # ## Eight clients
 #
-# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens. `spread` is the best of three rounds over the second best. The measurement takes one to three minutes.
+# In a static batch, as Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens.
 
 # %%
 predict(
@@ -188,27 +254,53 @@ predict(
     unit="×",
 )
 
+# %% tags=["triton"]
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+lengths = np.random.default_rng(0).permutation(np.geomspace(8, 96, 24).round().astype(int))
+
+
+def tokens_per_second(clients, count):
+    """Of the first answers, when each client asks again as soon as it has one."""
+
+    def one(tokens):
+        return ask("def f(x):", max_tokens=int(tokens), temperature=0, ignore_eos=True)
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(one, lengths[:count]))
+    return lengths[:count].sum() / (time.perf_counter() - began)
+
+
+# %% tags=["triton"]
+import pandas as pd
+
+ways = {"served, 1 client": (1, 8), "served, 8 clients": (8, 24)}
+speeds = pd.DataFrame({name: tokens_per_second(*way) for name, way in ways.items()} for _ in "123")
+speeds.round(1).T  # three rounds, because other programs may disturb one of them
+
 # %%
-speeds = attempt(lambda: measured.speeds(lab, "vllm_model"), measured.repeated)
-rate = speeds["tokens per s"]
+rounds = speeds.join(measured.static(lengths, batch=8))
+rate = rounds.max()
+measure.plot_bars(rate.to_frame("tokens per s"), title="24 answers", below="tokens per second")
+
+# %%
 gain = rate["served, 8 clients"] / rate["served, 1 client"]
-beside = rate["served, 8 clients"] / rate["in-process, batches of 8"]
-step_ms = 1000 / rate  # per token
-compare("llm.together", gain, unit="×", premise=measured.repeated(speeds))
+beside = rate["served, 8 clients"] / rate["Transformers"]
+compare("llm.together", gain, unit="×", premise=measured.repeated(rounds))
 claim(
     measured.as_expected(gain),
     f"8 clients get {gain:.1f} times the tokens per second of one. That is {beside:.0%} of what "
-    "Transformers makes in this process, in static batches. For a single client, a token takes "
-    f"{step_ms['served, 1 client']:.1f} ms in the server, {step_ms['in-process, one by one']:.1f} "
-    "ms with Transformers.",
+    "Transformers makes in this process, in static batches.",
     "Close other programs, and run this cell again.",
-    premise=measured.repeated(speeds),
+    premise=measured.repeated(rounds),
     id="llm.together",
 )
-speeds.round(1)
 
 # %% [markdown]
-# Below 100 %, vLLM is slower than static batches: in so small a network the engine's own work decides. With 40 million parameters and 8 clients (`BENCHMARKS.md`, November 2026):
+# Below 100 %, the engine's own work decides: the network is small. With 40 million parameters (`BENCHMARKS.md`):
 #
 # | tokens per second | equal lengths | mixed lengths |
 # |---|---|---|
@@ -216,66 +308,93 @@ speeds.round(1)
 # | vLLM, static | 654 | 308 |
 # | vLLM | 706 | 590 |
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured 363 against 66.5 with Llama 2 7B, on an A10G.
-
-# %% [markdown]
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has 363 against 66.5 with Llama 2 7B, on an A10G.
+#
 # ## Metrics
 #
-# Triton counts requests. The engine counts tokens, on the same [port](../../1_architecture/08__metrics/08__metrics.ipynb):
+# The engine counts tokens, on Triton's [port](../../1_architecture/08__metrics/08__metrics.ipynb):
+
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_METRICS/metrics | grep -E '^(vllm|transformers):' | grep -vE '_bucket|_created'
+
+
+# %% tags=["triton"]
+def generated():
+    """How many tokens the engine of `vllm_model` has made."""
+    time.sleep(1)  # it counts a step after it has sent the step's tokens
+    text = requests.get(f"http://{os.environ['TRITON_METRICS']}/metrics", timeout=60).text
+    mine = r'(?m)^\w+:generation_tokens_total\{.*model="vllm_model".*\} (\S+)'
+    return float(re.search(mine, text)[1])
+
+
+before = generated()
+inside = ask("def f(x):", max_tokens=24, temperature=0, ignore_eos=True)["text_output"]
+more = generated() - before
+print(f"{more:.0f} tokens more: {inside!r}")
 
 # %%
-before = measured.count(lab, "vllm_model", "generation_tokens_total")
-inside = setup.generate(
-    lab, "vllm_model", "def f(x):", max_tokens=24, temperature=0, ignore_eos=True
-)
-after = measured.count(lab, "vllm_model", "generation_tokens_total", least=before + 24)
-print(f"corrected and loaded in {load_s:.0f} s, {measured.memory_mb(lab, 'vllm_model'):.0f} MB")
-alike = inside["text"] == measured.generate(["def f(x):"], 24)[0]
 claim(
-    after - before == 24 and alike,
+    more == 24 and inside == measured.generate(["def f(x):"], 24)[0],
     "The engine counted 24 tokens more. Transformers in this process writes the same ones.",
-    "Run this cell again.",
+    "Run the cell before this one again.",
     id="llm.metrics",
 )
-measured.counts(lab, "vllm_model").round(3)
 
 # %% [markdown]
-# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory, by default 92 % (vLLM 0.32): two models need smaller shares. A model too large for one GPU takes `tensor_parallel_size`.
+# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves 92 % of the memory, or `gpu_memory_utilization`. `tensor_parallel_size` uses several GPUs.
 #
-# <details><summary>Adapters, chats, cancelling, and the memory of keys and values</summary>
+# <details><summary>Under the hood: adapters, chats, cancelling, and the memory of keys and values</summary>
 #
-# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or (from 24.12 on) NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. Keys and values of Llama 2 7B in fp16 take 0.5 MB per token (2 × 32 layers × 4,096 numbers × 2 bytes), of up to [`max_num_seqs`](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) requests.
+# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or (from 24.12 on) NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. A token's keys and values take 0.5 MB in Llama 2 7B in fp16: 2 × 32 layers × 4,096 numbers × 2 bytes.
 #
 # </details>
 #
 # ## TensorRT-LLM
 #
-# The slides download a model and build an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
+# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Below it, for older releases: the slides' options for an engine, and their config, corrected.
 
 # %%
-options = documents.build()
-steps = documents.engine_steps(models)
-of_slides = Path("models/trt_llm_model/config.as_printed.pbtxt")
-engine = documented.correct(lab, "trt_llm_model", of_slides, steps)
 place(models, "models/tensorrt_llm")
-package = mistakes.refusal(lab, "tensorrt_llm")
+show("models/tensorrt_llm/1/model.yaml")
+options = documents.build()
+of_slides = documents.HERE / "trt_llm_model/config.as_printed.pbtxt"
+engine = documented.correct(lab, "trt_llm_model", of_slides, documents.engine_steps(models))
+display(options, engine)
+
+# %% tags=["triton"]
+lacking = load("tensorrt_llm")
+print(lacking[:400])
+
+# %%
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
 only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
 claim(
-    never and only_a_gpu and "TensorRT-LLM is not installed" in package,
+    never and only_a_gpu and "No module named" in lacking,
     "trtllm-build 0.14 has none of these options. The corrected config lacks only a GPU, "
-    "and the folder for the LLM API (below) only the package tensorrt_llm.",
-    "Run this cell again.",
+    "and the folder for the LLM API only the package tensorrt_llm.",
+    "Run the cells of this section again.",
     id="llm.engine",
 )
-print(documents.DOWNLOAD, documents.BUILD, sep="\n\n")
-show(of_slides, "models/tensorrt_llm/config.pbtxt", "models/tensorrt_llm/1/model.yaml")
-display(engine, options)
 
 # %% [markdown]
-# > **Errata.** `transformers-cli download` filled a cache (now `transformers download`); the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`, as shown above. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
-
-# %% [markdown]
+# <details><summary>Errata: the backend slides</summary>
+#
+# ```
+# transformers-cli download facebook/opt-125m
+# trtllm-build --hf-model=./facebook_opt-125m --engine=./model.plan
+#   --max-seq-len=512 --precision=fp16 --batch-size=8
+# ```
+#
+# The first command filled a cache; the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), where engines took two commands, `convert_checkpoint.py` and `trtllm-build`.
+#
+# </details>
+#
+# <details><summary>Under the hood: which version has what</summary>
+#
+# TensorRT-LLM [1.3 builds no engines](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html). Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
+#
+# </details>
+#
 # ## TensorRT or TensorRT-LLM?
 #
 # The backend slides compare eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
@@ -284,7 +403,7 @@ display(engine, options)
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The slides call vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build, so measure both on your GPU.
+# The slides call vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights, so measure both on your GPU.
 #
 # ## Your turn
 #
@@ -297,10 +416,21 @@ assistant(models)
 task("llm.assistant", server=lab)
 
 # %% [markdown]
+# ## The same at work, without this course
+#
+# An answer that is printed as it comes, over gRPC; and how soon the first token was there:
+
+# %%
+show("at_work/stream.py")
+
+# %% tags=["triton"]
+# %run at_work/stream.py vllm_model "A class definition"
+
+# %% [markdown]
 # ## What to remember
 #
 # - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
-# - Continuous batching gains with many clients and answers of different lengths, if the network is large enough that its steps take longer than the engine's own work.
+# - Continuous batching gains with many clients and answers of different lengths, if the network is not too small.
 # - TensorRT-LLM builds no engines any more. Look at the version in your container.
 
 # %% [markdown]
@@ -315,12 +445,6 @@ task("llm.assistant", server=lab)
 # <details><summary>A team puts <code>dynamic_batching</code> into the config of its vLLM model, to make it faster. What does it gain?</summary>
 #
 # Nothing. The backend takes requests as they come, and the engine batches per token. Dynamic batching needs a max_batch_size above 0, which the backend refuses.
-#
-# </details>
-#
-# <details><summary>A service has one user at a time, and short answers. Is vLLM worth it?</summary>
-#
-# Measure both. With one user there is nothing to batch, and the engine costs memory and a long start. A Python model may be enough; vLLM gains with many clients.
 #
 # </details>
 #

@@ -1,6 +1,5 @@
-"""For 11__llm_backends: what an engine counts, how fast it is, and Transformers beside it.
+"""For 11__llm_backends: what an engine counts, and Transformers beside it.
 
-measured.speeds(lab, "vllm_model")          # tokens per second, served and in this process
 measured.counts(lab, "vllm_model")          # the engine's metrics, from Triton's metrics port
 measured.most_running(lab, "vllm_model")    # how many requests it computes together
 """
@@ -10,54 +9,22 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import psutil
 
 from setup import has_vllm, weights
 from workbook import measure
 from workbook.lessons.premises import Premise
 from workbook.measure import generation
-from workbook.server import Server, Triton
+from workbook.server import Server
 
 #: Prompts of different lengths, in tokens.
 PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
-#: How many clients ask at the same time, and how many answers they get in one measurement.
-CLIENTS, ANSWERS = 8, 24
-#: Tokens of these answers: a few long ones among short ones.
-LENGTHS = generation.mixed_lengths(ANSWERS, least=8, most=96)
-_ROUNDS = 3
+#: How many clients ask at the same time.
+CLIENTS = 8
 _LOOKING, _LONGEST = 1.5, 20.0  # seconds
-
-
-def speeds(server: Server, model: str) -> pd.DataFrame:
-    """Tokens per second of the same answers: served to 1 and 8 clients, and in this process.
-
-    The server and this process take turns, so that other programs disturb both alike. In-process,
-    Transformers answers one prompt after the other, or in batches of 8 that end with their longest.
-
-    Transformers computes with one thread: for so small a network more threads only wait.
-
-    Returns:
-        One row per way: `tokens per s`, the best of the rounds, and `spread`, the best over the
-        second best: programs that disturb one round spoil no figure.
-    """
-    lengths = LENGTHS[: ANSWERS // 3]
-    ways: dict[str, Callable[[], float]] = {
-        "served, 1 client": lambda: _served(server, model, lengths, 1),
-        f"served, {CLIENTS} clients": lambda: _served(server, model, LENGTHS, CLIENTS),
-        "in-process, one by one": lambda: _in_process(lengths, 1),
-        f"in-process, batches of {CLIENTS}": lambda: _in_process(LENGTHS, CLIENTS),
-    }
-    generate(PROMPTS, 4)  # warm
-    rounds = [{name: way() for name, way in ways.items()} for _ in range(_ROUNDS)]
-    rows = {}
-    for name in ways:
-        second, best = sorted(each[name] for each in rounds)[-2:]
-        rows[name] = {"tokens per s": best, "spread": best / second}
-    return pd.DataFrame(rows).T
 
 
 def as_expected(gain: float) -> bool:
@@ -65,19 +32,38 @@ def as_expected(gain: float) -> bool:
     return gain > 1.3 if has_vllm() else gain < 1.7
 
 
-def repeated(table: pd.DataFrame) -> Premise:
-    """Premise: the two best rounds of each way in a table of `speeds` agreed."""
-    way, apart = str(table["spread"].idxmax()), float(table["spread"].max())
+def repeated(rounds: pd.DataFrame) -> Premise:
+    """Premise: the two best rounds of each way agreed. A program that disturbs one spoils nothing.
+
+    Args:
+        rounds: tokens per second; one row per round, one column per way.
+    """
+    spread = rounds.max() / rounds.apply(lambda way: way.nlargest(2).iloc[-1])
     return Premise(
-        apart < 1.6,
-        f"of {_ROUNDS} rounds of {way!r}, the best had {apart:.1f} times the tokens per second of "
-        "the second best; other programs may have taken the cores",
+        spread.max() < 1.6,
+        f"of {len(rounds)} rounds of {spread.idxmax()!r}, the best had {spread.max():.1f} times "
+        "the tokens per second of the second best; other programs may have taken the cores",
     )
 
 
-def _served(server: Server, model: str, lengths: Sequence[int], clients: int) -> float:
-    table = generation.load(server, model, PROMPTS, lengths, clients=clients)
-    return generation.tokens_per_second(table)
+def static(lengths: Sequence[int], batch: int, rounds: int = 3) -> pd.DataFrame:
+    """Tokens per second of Transformers in this process, in static batches.
+
+    A batch ends with its longest answer; only tokens that were asked for count. Transformers
+    computes with one thread: for so small a network more threads only wait.
+
+    Returns:
+        One row per round; one column, `Transformers`.
+    """
+    generate(PROMPTS[2:3], 4)  # warm
+    found = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for first in range(0, len(lengths), batch):
+            wanted = lengths[first : first + batch]
+            generate([PROMPTS[2]] * len(wanted), int(max(wanted)))
+        found.append(sum(lengths) / (time.perf_counter() - began))
+    return pd.DataFrame({"Transformers": found})
 
 
 @functools.cache
@@ -90,15 +76,6 @@ def _network() -> tuple[Any, Any]:
     logging.disable_progress_bar()
     network = AutoModelForCausalLM.from_pretrained(weights()).eval()
     return AutoTokenizer.from_pretrained(weights()), network
-
-
-def _in_process(lengths: Sequence[int], batch: int) -> float:
-    """Useful tokens per second of Transformers in this process, in static batches."""
-    began = time.perf_counter()
-    for first in range(0, len(lengths), batch):
-        wanted = lengths[first : first + batch]
-        generate([PROMPTS[(first + n) % len(PROMPTS)] for n in range(len(wanted))], max(wanted))
-    return sum(lengths) / (time.perf_counter() - began)
 
 
 def generate(prompts: Sequence[str], tokens: int) -> list[str]:
@@ -174,13 +151,3 @@ def most_running(server: Server, model: str, tokens: int = 48) -> int:
         done.set()
         watcher.join()
     return int(max(seen))
-
-
-def memory_mb(server: Triton, model: str) -> float:
-    """Memory of a model's process and of the engine's processes that it has started, in MB."""
-    table = measure.processes(server)
-    found = 0.0
-    for pid in table.loc[table["model"] == model, "pid"]:
-        own = psutil.Process(int(pid))
-        found += sum(each.memory_full_info().uss for each in [own, *own.children(recursive=True)])
-    return found / 1e6

@@ -3,7 +3,6 @@
 print(setup.engine())                                   # the engine: vLLM, or Transformers
 setup.write_model(models)                               # config.pbtxt, 1/model.json, the weights
 answer = setup.generate(lab, "vllm_model", "A list is", max_tokens=24, temperature=0)
-print(setup.refused_prompt(lab, "vllm_model", "A list is", max_token=8))   # a mistake, explained
 
 Where vLLM is not installed, Transformers answers in its place: the same folder, the same names, and
 `backend: "python"` in the config (workbook/backends/vllm/without_vllm.py).
@@ -17,20 +16,16 @@ import importlib.util
 import json
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pandas as pd
 
 from workbook import zoo
 from workbook.common import paths
-from workbook.lessons.mistakes import Change
 from workbook.lessons.workspace import version
 from workbook.server import Server
-from workbook.server.explain import explain
 from workbook.zoo import builder
 
 #: The model that the lecture asks; others use its weights.
@@ -168,24 +163,6 @@ def generate(server: Server, model: str, prompt: str, **sampling: Any) -> dict[s
     }
 
 
-def stream(server: Server, model: str, prompt: str, **sampling: Any) -> pd.DataFrame:
-    """Stream an answer: one row per piece, with `text` and `ms` since the request."""
-    url = f"{server.url}/v2/models/{model}/generate_stream"
-    began, rows = time.perf_counter(), []
-    body = _body(prompt, sampling) | {"stream": True}
-    with httpx.stream("POST", url, json=body, timeout=300, trust_env=False) as answer:
-        for line in filter(None, answer.iter_lines()):
-            text = json.loads(line.removeprefix("data: "))["text_output"]
-            rows.append({"ms": (time.perf_counter() - began) * 1000, "text": text})
-    return pd.DataFrame(rows)
-
-
-def answers(server: Server, model: str, prompt: str, ways: Mapping[str, Any]) -> pd.DataFrame:
-    """Ask one prompt with several sets of sampling parameters: one row per set."""
-    found = {name: generate(server, model, prompt, **sampling) for name, sampling in ways.items()}
-    return pd.DataFrame(found).T[["text", "out", "reason"]]
-
-
 def long_prompt(tokens: int) -> str:
     """Make a prompt of this many tokens: an opening, then the word "in" repeated."""
     return "in" + " in" * (tokens - 1)
@@ -194,31 +171,3 @@ def long_prompt(tokens: int) -> str:
 def _body(prompt: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(sampling)
     return {"text_input": prompt, "sampling_parameters": text, "exclude_input_in_output": True}
-
-
-# -- mistakes --------------------------------------------------------------------------------------
-
-
-def argument(name: str, value: Any) -> Change:
-    """A mistake in model.json: an engine argument with this value."""
-
-    def change(home: Path) -> str:
-        file = home / "1/model.json"
-        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {name: value}), "utf-8")
-        return f"In model.json: `{json.dumps({name: value})[1:-1]}`"
-
-    return change
-
-
-def comma(home: Path) -> str:
-    """A mistake in model.json: a comma after the last entry."""
-    file = home / "1/model.json"
-    text = file.read_text("utf-8").rstrip().removesuffix("}").rstrip()
-    file.write_text(text + ",\n}\n", "utf-8")
-    return "In model.json: a comma after the last entry"
-
-
-def refused_prompt(server: Server, model: str, prompt: str, **sampling: Any) -> str:
-    """Ask a model; returns the explanation of its refusal, "" if it answers."""
-    error = generate(server, model, prompt, **sampling).get("error")
-    return "" if error is None else str(explain(error, server, model))

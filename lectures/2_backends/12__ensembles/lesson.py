@@ -1,6 +1,6 @@
 # ---
 # title: Ensembles
-# minutes: 19
+# minutes: 30
 # ---
 
 # %% [markdown]
@@ -8,75 +8,77 @@
 #
 # **Question.** A model takes token ids, and its clients have sentences. Where does the tokenizer run, who connects the steps, and what happens to texts of different lengths?
 #
-# An *ensemble* is a config that connects models ([schedulers](../../1_architecture/03__schedulers/03__schedulers.ipynb)). Here: tokenizer and labels in Python, a network in ONNX that knows 16 languages. The first cell takes one to two minutes.
+# An *ensemble* is a config that connects models ([schedulers](../../1_architecture/03__schedulers/03__schedulers.ipynb)). Here: a tokenizer in Python, a network in ONNX that knows 16 languages, and their names in Python.
 
 # %%
-import numpy as np
-import tritonclient.grpc as grpc
-
 import setup
-from workbook import measure
-from workbook.lessons import claim, laboratory, mistakes, place, show
-from workbook.lessons.shared import quiet
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 
-quiet.hide_warnings()
 models = setup.models()  # a fresh folder: files of an earlier run are deleted
-lab = laboratory(models, only=setup.SHARED)
-texts = setup.texts(32)
-print(*texts[:3], setup.backends(lab, "language"), sep="\n")
+lab = laboratory(models, only=setup.SHARED)  # the first time, this takes one to two minutes
 
 # %% [markdown]
 # ## Two places for a tokenizer
 #
-# On the client: it sends numbers to `language_onnx`. On the server: it sends text to the ensemble `language`, whose first step is the tokenizer. Both ways, for one text; `setup.crossed` counts the bytes that a client sends:
+# On the server: a client sends text to the ensemble `language`, whose first step is the tokenizer.
 
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2/models/language/infer -d '{"inputs": [{"name": "text",
+#   "shape": [1, 1], "datatype": "BYTES", "data": ["Lettisch und Äquatorialguinea"]}]}'
+
+# %% [markdown]
+# On the client: it pads each text to 64 tokens, and sends ids and a mask of the real tokens to the network. Both ways, for 32 texts:
+
+# %% tags=["triton"]
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import tritonclient.grpc as grpc
+from tokenizers import Tokenizer
+from tritonclient.utils import InferenceServerException
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+texts = (models / "texts.txt").read_text("utf-8").splitlines()
+languages = (models / "language_labels/labels.txt").read_text("utf-8").split()
+tokenizer_file = str(models / "language_tokenizer/1/tokenizer.json")
+
+# %% tags=["triton"]
+tokenizer = Tokenizer.from_file(tokenizer_file)
+tokenizer.enable_padding(length=64)
+padded = tokenizer.encode_batch(texts)
+ids = grpc.InferInput("input_ids", [32, 64], "INT64")
+ids.set_data_from_numpy(np.array([each.ids for each in padded]))
+mask = grpc.InferInput("attention_mask", [32, 64], "INT64")
+mask.set_data_from_numpy(np.array([each.attention_mask for each in padded]))
+scores = client.infer("language_onnx", [ids, mask]).as_numpy("logits")
+by_client = [languages[best] for best in scores.argmax(1)]
+
+text = grpc.InferInput("text", [32, 1], "BYTES")
+text.set_data_from_numpy(np.array(texts, object)[:, None])
+labels = client.infer("language", [text]).as_numpy("label").ravel()
+by_server = [label.decode() for label in labels]
+sent = sum(4 + len(each.encode()) for each in texts)  # 4 bytes: the text's length
+print(f"bytes per text: {2 * 64 * 8} of ids and mask, {sent / 32:.0f} of text; {by_server}")
 
 # %%
-from workbook.lessons import Premise, attempt, compare, predict, runs, task
-
-
-def ids_from_client(client, text):
-    tensors = []
-    for name, array in setup.padded(setup.tokens(models, [text])).items():
-        tensor = grpc.InferInput(name, array.shape, "INT64")
-        tensors.append(tensor.set_data_from_numpy(array))
-    return client.infer("language_onnx", tensors).as_numpy("logits").argmax(1)
-
-
-def text_from_client(client, text):
-    tensor = grpc.InferInput("text", [1, 1], "BYTES").set_data_from_numpy(setup.as_text([text]))
-    return client.infer("language", [tensor]).as_numpy("label")
-
-
-predict(
-    "ensembles.bytes",
-    "How many times more bytes does the request with ids have than the request with the text?",
-    unit="×",
-)
-
-# %%
-ways = {"ids": ids_from_client, "text": text_from_client}
-sent = {name: setup.crossed(lab, ask, texts[0]) for name, ask in ways.items()}
-counted = Premise(min(sent.values()) > 0, "nothing went through the tap")
-compare("ensembles.bytes", sent["ids"] / sent["text"], premise=counted)
-labels = (models / "language_labels/labels.txt").read_text().split()
-with lab.grpc_client() as client:
-    by_client = [labels[ids_from_client(client, text).item()] for text in texts]
 claim(
-    by_client == setup.label_of(lab, "language", texts),
-    f"Both ways find the same languages; {sent['ids']} bytes with ids, {sent['text']} with text.",
-    "Run this cell again.",
+    by_client == by_server,
+    "Both ways find the same languages.",
+    "Run the cells of this section again.",
     id="ensembles.client",
 )
 
 # %% [markdown]
-# The ids are 64 numbers of 8 bytes, and a mask of the same size. With a tokenizer on the client, every client needs its file, in the right version.
+# With a tokenizer on the client, every client needs its file, in the right version.
 #
 # ## The Llama page's ensemble
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. Here for our network, and corrected:
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. Here they are for our network. The tokenizer's program ([its config](models/tokenizer/config.pbtxt)):
 
-# %%
+# %% tags=["triton"]
 # %%writefile {models}/tokenizer/1/model.py
 import triton_python_backend_utils as pb
 from transformers import AutoTokenizer
@@ -97,117 +99,198 @@ class TritonPythonModel:
 
 # %%
 place(models, "models/ensemble_model")
-show("models/tokenizer/config.pbtxt")
-show("models/model/config.pbtxt")
 show("models/ensemble_model/config.pbtxt")
 
+# %% language="bash" tags=["triton"]
+# for model in tokenizer model ensemble_model; do
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
+# done
+# curl -s $TRITON_HTTP/v2/models/ensemble_model/infer -d '{"inputs": [{"name": "prompt",
+#   "shape": [2], "datatype": "BYTES", "data": ["Lettisch", "das Litauische"]}]}' | head -c 300
+
 # %% [markdown]
-# In these maps, `key` is a tensor's name in the step's model, `value` its name in the ensemble.
+# The answer has 16 scores per text. With `max_batch_size: 0`, as on the page, requests never share an execution. `language` allows 64, because each of its steps does.
 #
-# > **Erratum.** The page's files differ in four places: a map has no value; the tokenizer wants a GPU (below number 99, which no machine has); an input is "TEXT" in the program and "prompt" in the config; nothing is padded:
+# Now four mistakes, one at a time:
+
+# %% tags=["triton"]
+FAULTS = [  # a file, what is right in it, and what takes its place
+    ("ensemble_model/config.pbtxt", ' value: "output_0" }', " }"),
+    ("tokenizer/config.pbtxt", "KIND_CPU", "KIND_GPU gpus: [ 99 ]"),  # no machine has it
+    ("tokenizer/1/model.py", '"prompt"', '"TEXT"'),
+    ("tokenizer/1/model.py", "padding=True", "padding=False"),
+]
+two = grpc.InferInput("prompt", [2], "BYTES")
+two.set_data_from_numpy(np.array(["Lettisch", "das Litauische"], object))
+
+# %% tags=["triton"]
+noticed = []
+for name, right, wrong in FAULTS:
+    file, content, step = models / name, (models / name).read_text(), "load"
+    file.write_text(content.replace(right, wrong))
+    try:
+        client.load_model(name.split("/")[0])
+        step = "request"
+        client.infer("ensemble_model", [two])
+    except InferenceServerException as error:
+        noticed.append(step)
+        message = error.message().replace(os.environ["TRITON_MODELS"], "")  # shorter paths
+        print(f"{wrong}, at the {step}: {message[:280]}\n")
+    file.write_text(content)
+    client.load_model(name.split("/")[0])
+    client.load_model("ensemble_model")
 
 # %%
-lab.load("tokenizer"), lab.load("model"), lab.load("ensemble_model")
-value = {"a map without its value": mistakes.config(' value: "output_0" }', " }")}
-device = {"a GPU that is not there": mistakes.config("KIND_CPU", "KIND_GPU gpus: [ 99 ]")}
-faults = {**mistakes.provoke(lab, "ensemble_model", value).refused}
-faults |= mistakes.provoke(lab, "tokenizer", device).refused
-for fault, error in faults.items():
-    print(f"{fault}: {error}\n")
-
-# %%
-program = models / "tokenizer/1/model.py"
-corrected, two = program.read_text(), np.array([text.encode() for text in texts[:2]], object)
-messages = {}
-for new, old in (('"TEXT"', '"prompt"'), ("", "padding=True, ")):
-    program.write_text(corrected.replace(old, new))
-    lab.load("tokenizer")
-    messages[old] = mistakes.explain_refusal(lab, "ensemble_model", prompt=two)
-    print(f"{new or 'no padding'}: {messages[old]}\n")
-program.write_text(corrected)
-lab.load("tokenizer")
-fine = mistakes.explain_refusal(lab, "ensemble_model", prompt=two) == ""
 claim(
-    len(faults) == 2 and all(messages.values()) and fine,
-    "Two of the faults are found when the model is loaded, two only by a request.",
+    noticed == ["load", "load", "request", "request"],
+    "Two of the mistakes are found when the model is loaded, two only by a request.",
     "Run the cells of this section again.",
     id="ensembles.page",
 )
 
 # %% [markdown]
-# `max_batch_size: 0`, as on the page: requests never share an execution. `language` allows 64, and its steps batch. It may not allow more than its steps.
+# So send a request to each model that you load.
+#
+# <details><summary>Errata: the Llama page</summary>
+#
+# [The page's](../../00__start/00__start.ipynb#The-documents-behind-the-course) files have all four: a map without its value, a tokenizer that wants a GPU, "TEXT" in the program where the config has "prompt", and no padding.
+#
+# </details>
 #
 # ## The same steps as a program
 #
-# *Business logic scripting* (BLS): a Python model calls other models. It loops and decides, unlike an ensemble ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)).
-#
-# Half a minute follows. `spread`: better of two rounds over worse.
+# *Business logic scripting* (BLS): a Python model calls others. It can loop and decide ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `language_bls` takes the requests that wait one by one. `bls_joined` joins their rows, as [02](../02__python/02__python.ipynb) advises.
 
 # %%
-show("models/language_bls/1/model.py")
+show("models/language_bls/1/model.py", "models/bls_joined/1/model.py")
+
+# %% [markdown]
+# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on. Its difference from `language_bls`:
+
+# %% language="bash" tags=["triton"]
+# diff models/language_bls/1/model.py models/bls_async/1/model.py || true
+
+
+# %% tags=["triton"]
+def ask(model, text):
+    """The language that a model finds, or its error."""
+    tensor = grpc.InferInput("text", [1, 1], "BYTES")
+    tensor.set_data_from_numpy(np.array([[text]], object))
+    try:
+        return client.infer(model, [tensor]).as_numpy("label").item().decode()
+    except InferenceServerException as error:
+        return error
+
+
+def send(model, texts):
+    """Send all texts at once, one per request; return the answers in the same order."""
+    with ThreadPoolExecutor(len(texts)) as pool:
+        return list(pool.map(partial(ask, model), texts))
+
 
 # %%
 predict(
     "ensembles.bls",
-    "16 requests are under way at any time. Which answers more texts per second: the ensemble, or "
-    "BLS with one instance?",
+    "16 texts are sent at once, to each of the three programs. In which does the network compute "
+    "several texts in one execution?",
     {
-        "the ensemble": None,
-        "BLS, one instance": "exec() waits for its answer. One instance has one request under way, "
-        "so the steps never get two texts to compute together.",
-        "all alike: the steps are the same": "The steps are the same, but how many texts are in "
-        "them at a time is not.",
+        "all three": "The network's batcher joins requests that wait together. exec() waits for "
+        "its answer, so the first program never has two requests under way.",
+        "joined rows alone": "Of the coroutines, each has a request under way. These requests meet "
+        "in the network's batcher.",
+        "joined rows and async_exec": None,
+        "none: only an ensemble can": "A step does not know who calls it. It computes together "
+        "what comes as one request, or what waits in its queue.",
     },
 )
 
 
+# %% tags=["triton"]
+def counts(model):
+    """The inferences and the executions of a model, since it was loaded."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics(model, as_json=True)["model_stats"][0]
+    return np.array([int(stats.get(f"{name}_count", 0)) for name in ("inference", "execution")])
+
+
+together = {}
+for model in ("language_bls", "bls_joined", "bls_async", "language"):
+    client.load_model(model)
+    before = counts("language_onnx")
+    send(model, texts[:16])
+    inferences, executions = counts("language_onnx") - before
+    together[model] = inferences / executions
+    print(f"{model:12} {inferences} texts in {executions} executions of the network")
+
 # %%
-def all_three():
-    setup.same_program(models, "language_bls", "language_bls_4")
-    lab.load("language_bls"), lab.load("language_bls_4")
-    arranged = {"the ensemble": "language", "BLS, one instance": "language_bls"}
-    return setup.rates(lab, arranged | {"BLS, four instances": "language_bls_4"}, texts)
+programs = ("language_bls", "bls_joined", "bls_async")
+shared = [program for program in programs if together[program] > 1.2]
+options = ("none: only an ensemble can", "joined rows alone", "joined rows and async_exec")
+met = Premise(together["bls_joined"] > 1.2, "the texts came too far apart to share an execution")
+compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 
-
-rates = attempt(all_three, setup.agreed)
-rates.round(1)
+# %% language="bash" tags=["triton"]
+# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load  # in four instances
+# head -c 90 $TRITON_MODELS/texts.json
+# for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
+#   for model in language language_bls language_bls_4 bls_joined bls_async; do
+#     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
+#       --input-data $TRITON_MODELS/texts.json -p 400 -s 100 -r 20 \
+#       -f $TRITON_MODELS/$model.$turn.csv > /dev/null
+#   done
+# done
 
 # %%
-crowd = rates["per s, 16 under way"]
-gain = crowd["the ensemble"] / crowd["BLS, one instance"]
-compare("ensembles.bls", setup.fastest(crowd), premise=setup.agreed(rates))
+speeds = setup.read_speeds(models)
+rates = speeds["texts per s"]
+measure.plot_bars(rates.to_frame(), title="16 requests under way", below="texts per second")
+
+# %%
+over = rates["the ensemble"] / rates
 claim(
-    gain > 1.1,
-    f"The ensemble answers {gain:.1f} times as many texts as BLS with one instance.",
-    "Close other programs, and run the cell before this one again.",
-    premise=setup.agreed(rates),
+    together["language_bls"] == 1 and over["BLS, one by one"] > 1.2,
+    f"The ensemble answers {over['BLS, one by one']:.1f} times as many texts as the loop, "
+    f"{over['BLS, joined rows']:.1f} times as many as joined rows, and "
+    f"{over['BLS, async_exec']:.1f} times as many as async_exec.",
+    "Close other programs, and run the cell with perf_analyzer again.",
+    premise=setup.repeated(speeds),
     id="ensembles.bls",
 )
-eight = attempt(lambda: runs.record(lab, "language", setup.plan(texts[:8])), setup.met)
-most = f"The ensemble: up to {max(eight.sizes)} of 8 texts in one execution"
-measure.plot_timeline(eight.spans, order=setup.SHARED[:3], title=most)
 
 # %%
-in_turn = runs.record(lab, "language_bls", setup.plan(texts[:8]))
-measure.plot_timeline(in_turn.spans, title="BLS, one instance: its calls are not traced")
+run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, all at once
+measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In the ensemble, texts meet in the steps' batchers. Each goes on with its own answer, so bars may overlap. In BLS, `exec()` waits: one instance takes text after text through all steps.
+# Texts meet in the steps' batchers, and each goes on by itself. Joined rows need three calls in all, but share their errors. With `async_exec`, calls meet in batches, but there are still three per text.
 #
-# <details><summary>Does BLS always wait?</summary>
+# <details><summary>Under the hood: streams</summary>
 #
-# No. In a coroutine, `async_exec()` calls models without waiting for the answer before. With `decoupled=True`, both give the answers of a decoupled model one by one ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)).
+# With `decoupled=True`, `exec()` and `async_exec()` give the answers of a decoupled model one by one ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)).
 #
 # </details>
 #
 # ## Texts of different lengths
 #
-# `language_onnx` takes texts padded to 64 tokens. `lengths`, the same network, takes any length; its batcher waits 50 ms.
+# `lengths` is the network for texts without padding. Its batcher waits up to 200 ms.
+
+# %% tags=["triton"]
+plain = Tokenizer.from_file(tokenizer_file)
+plain.no_padding()
+tokens = [np.array([each.ids]) for each in plain.encode_batch(texts[:16])]
+print("tokens per text:", *[own.shape[1] for own in tokens])
+
+
+def classify(model, own):
+    """Send the tokens of one text, int64 (1, tokens); return its scores."""
+    tensors = [grpc.InferInput("input_ids", own.shape, "INT64").set_data_from_numpy(own)]
+    if model == "lengths":
+        mask = grpc.InferInput("attention_mask", own.shape, "INT64")
+        tensors.append(mask.set_data_from_numpy(np.ones_like(own)))
+    return client.infer(model, tensors).as_numpy("output_0")
+
 
 # %%
-lab.load("lengths")
-ids = setup.tokens(models, texts[:16])
-print("tokens per text:", [len(own) for own in ids])
 predict(
     "ensembles.lengths",
     "These 16 texts are sent to `lengths` at the same time. How many executions?",
@@ -220,77 +303,69 @@ predict(
 )
 
 # %% [markdown]
-# `packed`, the same network again, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length, and `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)):
+# `packed`, the same network, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length. `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)). Below: the 16 texts as one batch in this process.
 
 # %%
 place(models, "models/packed")
 show("models/packed/config.pbtxt")
+setup.session_ms(models, tokens)
+
+# %% tags=["triton"]
+needed, logits = {}, {}
+for model in ("lengths", "packed"):
+    client.load_model(model)
+    start = counts(model)
+    with ThreadPoolExecutor(16) as workers:
+        logits[model] = np.concatenate(list(workers.map(partial(classify, model), tokens)))
+    computed, needed[model] = counts(model) - start
+    print(f"{model}: {computed} texts, {needed[model]} executions")
+difference = np.abs(logits["packed"] - logits["lengths"]).max()
 
 # %%
-lab.load("packed")
-forms = {"lengths": runs.record(lab, "lengths", setup.requests(ids, "lengths"))}
-forms["packed"] = runs.record_together(lab, "packed", setup.requests(ids, "packed"))
-executions = {form: len(run.sizes) for form, run in forms.items()}
-print("executions:", executions, "different lengths:", len(set(map(len, ids))))
-together = forms["packed"].together
-counted_all = Premise(len(forms["lengths"].places) == 16, "not all texts were traced")
-compare("ensembles.lengths", setup.how_many(executions["lengths"], ids), premise=counted_all)
-
-# %%
-took = setup.session_ms(models, ids)
-scores = {form: setup.logits(run.answers) for form, run in forms.items()}
-difference = np.abs(scores["packed"] - scores["lengths"]).max()
+different = len({one_text.size for one_text in tokens})
+kind = "1" if needed["lengths"] == 1 else "a few"
+longest = "one per length, or more" if needed["lengths"] >= different else kind
+counted_all = Premise(len(logits["lengths"]) == 16, "not all texts were answered")
+compare("ensembles.lengths", longest, premise=counted_all)
 claim(
-    executions["packed"] == 1 < executions["lengths"] and difference < 1e-3,
-    f"Ragged: one execution in place of {executions['lengths']}; scores differ by {difference:.0e}.",
+    needed["packed"] == 1 < needed["lengths"] and difference < 1e-3,
+    f"Ragged: one execution in place of {needed['lengths']}; scores differ by {difference:.0e}.",
     "Run the cell before this one again.",
-    premise=together,
+    premise=Premise(needed["packed"] < 4, "the texts came more than 200 ms apart"),
     id="ensembles.ragged",
 )
-print(f"packed: {sum(map(len, ids))} tokens, {took['packed']:.1f} ms per batch in this process")
-print(f"padded: {64 * len(ids)} tokens, {took['padded']:.1f} ms")
 
 # %% [markdown]
-# There can be more executions than lengths, since a text of another length ends a batch.
-#
-# Padding is computed like text. Yet `packed` may be slower: here its attention compares the tokens of all texts, then masks other texts'.
-#
+# A text of another length ends a batch. Padding is computed like text; yet `packed` may be slower, because its attention first compares the tokens of all texts.
 #
 # ## A step fails
 #
-# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank.
+# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank. Then one is sent while `language_onnx` is not loaded.
 
-# %%
-predict(
-    "ensembles.blank",
-    "Who gets an error?",
-    {
-        "only the fourth text": None,
-        "all that shared an execution with it": "The tokenizer makes one response per request, and "
-        "gives the error to one of them.",
-        "all eight": "The ensemble ends for the text whose step failed. The others are other requests.",
-    },
-)
-
-# %%
+# %% tags=["triton"]
 mixed = [*texts[:3], " ", *texts[4:8]]
-answers = measure.send(lab, "language", setup.plan(mixed))
-failed = [place for place, error in enumerate(answers["error"]) if error]
-print(max(answers["error"]))
-compare("ensembles.blank", setup.who(failed), premise=Premise(len(answers) == 8, "some are lost"))
-lab.unload("language_onnx")
-without = mistakes.explain_refusal(lab, "language", text=setup.as_text(texts[:1]))
+answers = send("language", mixed)
+print(*answers, sep="\n")
+
+client.unload_model("language_onnx")
+while client.is_model_ready("language_onnx"):
+    time.sleep(0.05)
+without = ask("language", texts[0])
 print("without language_onnx:", without)
-lab.load("language_onnx"), lab.load("language")
+client.load_model("language_onnx")
+client.load_model("language")
+
+# %%
+failed = [number for number, answer in enumerate(answers) if not isinstance(answer, str)]
 claim(
-    failed == [3] and without != "",
+    failed == [3] and not isinstance(without, str),
     "A step's error goes to its own request; without a step, the ensemble answers no request.",
-    "Run this cell again.",
+    "Run the cell before this one again.",
     id="ensembles.fails",
 )
 
 # %% [markdown]
-# The client gets the step's error message. In BLS, the program decides: `has_error()` of an answer says whether its step failed.
+# In BLS, the program decides: `has_error()` of an answer says whether its step failed, and `error()` why.
 #
 # ## Your turn
 #
@@ -300,20 +375,26 @@ claim(
 task("ensembles.blank", server=lab, models=models)
 
 # %% [markdown]
+# ## The same at work, without this course
+#
+# Which step is the slow one, and does it batch? The server has counted it for each step:
+
+# %%
+show("at_work/steps.py")
+
+# %% tags=["triton"]
+send("language", texts)
+# %run at_work/steps.py language
+
+# %% [markdown]
 # ## What to remember
 #
-# - With the tokenizer in the server, clients send text, and one file changes with the model.
-# - An ensemble is a graph: its steps keep their own batchers, instances and backends. BLS is a program: it can decide, and `exec()` waits.
-# - A batch ends where the shape changes. So pad, or serve a model that takes ragged batches.
+# - With the tokenizer in the server, clients send text.
+# - An ensemble's steps batch by themselves. A BLS program decides, but each of its calls costs time: join rows.
+# - A batch ends where the shape changes: pad, or serve a model that takes ragged batches.
 
 # %% [markdown]
 # ## Check yourself
-#
-# <details><summary>An ensemble of Python and a TensorRT engine: what travels between the steps on a GPU machine?</summary>
-#
-# Tensors that a Python model makes in numpy lie in the memory of the CPU. Triton copies them to the GPU for the engine, and its outputs back for the next Python step. Not verified on a GPU. Nothing of this goes to the client.
-#
-# </details>
 #
 # <details><summary>The tokenizer answers 2,000 texts per second, the network 500. You double the tokenizer's instances. What changes?</summary>
 #

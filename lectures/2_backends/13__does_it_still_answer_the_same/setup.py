@@ -1,12 +1,12 @@
 """For 13__does_it_still_answer_the_same: formats in other number types, and their scores.
 
-found = {"ONNX fp16": formats.served_logits(lab, "focus_fp16"), …}
-same_answers.plot_differences(found)
+setup.prepare(models)                           # the network in fp32 and bf16, and its pictures
+setup.plot_differences({"focus_fp16": scores, …}, exact)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pandas as pd
 
 from workbook import zoo
 from workbook.lessons import formats, place
+from workbook.lessons.shared import quiet
 from workbook.lessons.workspace import version
 from workbook.measure import style
 from workbook.server import Triton
@@ -30,30 +31,45 @@ ELSEWHERE = {
     "openvino": "06__openvino",
     "tensorflow": "07__tensorflow",
 }
-#: The formats that this notebook measures.
-MEASURED_HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")
+#: The models that this notebook measures → the names of their formats in the table.
+MEASURED_HERE = {
+    "focus_fp16": "ONNX fp16",
+    "focus_dynamic": "ONNX int8 dynamic",
+    "focus_static": "ONNX int8 static",
+    "focus_bf16": "TorchScript bf16",
+}
 #: The number of the camera's noisy digits.
 DIGITS = 9000
 #: The configs of the notebook's models.
 HERE = Path(__file__).parent / "models"
 
 
-def types(*numbers: float) -> pd.DataFrame:
-    """Round numbers to each of the floating-point types that a network may have.
+def prepare(models: Path) -> None:
+    """Put the classifier "is this piece of a photo sharp?" into a repository, in three formats.
 
-    Returns:
-        One row per type; one column per number, and the distance from 1 to the next number.
-
-    Example:
-        same_answers.types(0.1, 1040.3, 70000.0)
+    `focus_fp32` is ONNX; `focus_bf16` is TorchScript that computes in bf16; `focus_bf16_onnx` is
+    ONNX in bf16, which ONNX Runtime refuses on a CPU. Beside them lie arrays: `pictures.npy`, the
+    200 test pictures, `pytorch.npy`, their scores in PyTorch, and `examples.npy`, 256 training
+    pictures.
     """
-    import torch
+    import onnx
 
-    rows = {}
-    for name, kind in (("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)):
-        held = {f"{number:g} is": torch.tensor(number).to(kind).item() for number in numbers}
-        rows[name] = {**held, "from 1, the next number differs by": f"{torch.finfo(kind).eps:.1e}"}
-    return pd.DataFrame(rows).T
+    from workbook.zoo import exports
+
+    quiet.hide_warnings()
+    net = formats.network()
+    place(models, HERE / "focus_fp32")
+    file = version(models, "focus_fp32") / "model.onnx"
+    exports.to_onnx(net, {"image": (3, 64, 64)}, file)
+    raw = onnx.load(file)
+    del raw.graph.value_info[:]  # shapes of the export, which the tools would trust
+    onnx.save(raw, file)
+    place(models, HERE / "focus_fp32", name="focus_bf16_onnx")
+    onnx.save(onnx_in_bf16(raw), models / "focus_bf16_onnx/1/model.onnx")
+    save_bf16(models, net)
+    np.save(models / "pictures.npy", formats.pictures())
+    np.save(models / "pytorch.npy", formats.score(formats.reference()))
+    np.save(models / "examples.npy", zoo.data.pixels(zoo.data.focus_files("train")[0][:256]))
 
 
 def onnx_in_bf16(model: Any) -> Any:
@@ -77,15 +93,12 @@ def onnx_in_bf16(model: Any) -> Any:
     return made
 
 
-def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
+def save_bf16(models: Path, network: Any) -> None:
     """Save a network as TorchScript that computes in bf16, with fp32 as input and output.
 
     Args:
         models: the repository; the model is `focus_bf16`.
         network: a torch module (n, 3, 64, 64) → (n, 2).
-
-    Returns:
-        The same network in this process.
     """
     import copy
 
@@ -104,6 +117,26 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
     place(models, HERE / "focus_bf16")
     scripted.save(str(version(models, "focus_bf16") / "model.pt"))
 
+
+def measure_formats(server: Triton, models: Path) -> pd.DataFrame:
+    """Measure the notebook's formats, add them to the table of lecture 2, and return the table.
+
+    Says which formats of other notebooks are missing, and where slow ones lose time.
+    """
+    for model, name in MEASURED_HERE.items():
+        formats.add(server, model, name, _in_process(models / model / "1"))
+    print(missing(), formats.explained(), sep="\n")
+    return formats.table()
+
+
+def _in_process(version: Path) -> Callable[[Array], Array]:
+    """The ONNX or TorchScript file of a version folder, in this process, with one thread."""
+    import torch
+
+    if not (file := version / "model.pt").exists():
+        return formats.in_process(version / "model.onnx")
+    scripted = torch.jit.load(str(file))
+
     def run(batch: Array) -> Array:
         torch.set_num_threads(1)
         with torch.inference_mode():
@@ -114,90 +147,80 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
 
 def missing() -> str:
     """Name the notebooks of lecture 2 that have not measured their format on this machine."""
-    measured = {row.backend for row in formats.rows() if row.format not in MEASURED_HERE}
+    measured = {row.backend for row in formats.rows() if row.format not in MEASURED_HERE.values()}
     left = [notebook for backend, notebook in ELSEWHERE.items() if backend not in measured]
     return f"Not measured here yet: {', '.join(left)}." if left else "All formats were measured."
 
 
-def flipped(logits: Array) -> Array:
-    """Return which pictures have another verdict than in the PyTorch network, bool (200,)."""
-    return np.not_equal(formats.score(logits) > 0, formats.score(formats.reference()) > 0)
-
-
-def near(found: Mapping[str, Array]) -> pd.DataFrame:
-    """List per format the largest difference of a score, the number of changed verdicts, and the
-    largest distance of their scores from the threshold."""
-    score = formats.score(formats.reference())
-    rows = {
-        name: {
-            "largest difference of a score": np.abs(formats.score(logits) - score).max(),
-            "changed": int(flipped(logits).sum()),
-            "their scores, at most": np.abs(score[flipped(logits)]).max(initial=0.0),
-        }
-        for name, logits in found.items()
-    }
-    return pd.DataFrame(rows).T.astype({"changed": int})
-
-
-def changes_by_threshold(logits: Array, thresholds: Sequence[float] | Array) -> Array:
-    """Count per threshold the verdicts that differ from PyTorch's at threshold 0."""
-    return np.array([formats.changed(logits, float(threshold)) for threshold in thresholds])
-
-
-def best_threshold(logits: Array) -> tuple[float, int]:
+def best_threshold(scores: Array, exact: Array) -> tuple[float, int]:
     """Return the threshold with the fewest changed verdicts, and their number.
 
     Candidates lie in the middle between two scores. Of equally good thresholds, the nearest to 0
     is returned.
+
+    Args:
+        scores: of a format.
+        exact: of the same pictures in PyTorch, whose threshold stays 0.
     """
-    scores = np.unique(formats.score(logits))
-    middles = np.concatenate([[0.0], (scores[1:] + scores[:-1]) / 2])
-    counts = changes_by_threshold(logits, middles)
+    values = np.unique(scores)
+    middles = np.concatenate([[0.0], (values[1:] + values[:-1]) / 2])
+    counts = changes_by_threshold(scores, exact, middles)
     best = np.lexsort((np.abs(middles), counts))[0]
     return float(middles[best]), int(counts[best])
 
 
-def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.Picture:
+def changes_by_threshold(scores: Array, exact: Array, thresholds: Array) -> Array:
+    """Count per threshold the verdicts that differ from PyTorch's at threshold 0."""
+    changed: Array = np.not_equal(scores[None] > thresholds[:, None], exact > 0).sum(1)
+    return changed
+
+
+def plot_differences(
+    found: Mapping[str, Array], exact: Array, *, wide: float = 1.5
+) -> style.Picture:
     """Draw one panel per format: the difference of each score over the score in PyTorch.
 
     Points below the dashed line on the right, or above it on the left, have another verdict.
 
     Args:
-        found: logits (200, 2) by the format's name.
+        found: scores (200,) by the format's name.
+        exact: the scores in PyTorch.
         wide: scores up to this distance from 0 are drawn.
     """
-    score = formats.score(formats.reference())
-    most = max(float(np.abs(formats.score(one) - score).max()) for one in found.values())
-    counts = ", ".join(f"{name}: {flipped(one).sum()} changed" for name, one in found.items())
+    most = max(float(np.abs(one - exact).max()) for one in found.values())
+    flipped = {name: np.not_equal(one > 0, exact > 0) for name, one in found.items()}
+    counts = ", ".join(f"{name}: {other.sum()} changed" for name, other in flipped.items())
     figure = style.Picture(8.6, 2.9, f"Differences of scores against the scores. {counts}.")
     panels = np.atleast_1d(figure.subplots(1, len(found), sharex=True, sharey=True))
-    for axes, (name, logits) in zip(panels, found.items(), strict=True):
-        style.panel(axes, f"{name}\nverdicts changed: {flipped(logits).sum()}", below="score, fp32")
-        apart, other = formats.score(logits) - score, flipped(logits)
+    for axes, (name, own) in zip(panels, found.items(), strict=True):
+        apart, other = own - exact, flipped[name]
+        style.panel(axes, f"{name}\nverdicts changed: {other.sum()}", below="score, fp32")
         axes.plot([-wide, wide], [wide, -wide], "--", color=style.GREY, linewidth=1)
         axes.axvline(0, color=style.GREY, linewidth=0.8)
-        axes.plot(score[~other], apart[~other], "o", color=style.COLOURS[0], markersize=3)
-        axes.plot(score[other], apart[other], "X", color=style.COLOURS[3], markersize=7)
+        axes.plot(exact[~other], apart[~other], "o", color=style.COLOURS[0], markersize=3)
+        axes.plot(exact[other], apart[other], "X", color=style.COLOURS[3], markersize=7)
         axes.set_xlim(-wide, wide)
         axes.set_ylim(-1.1 * most, 1.1 * most)
     panels[0].set_ylabel("difference of the score", color=style.GREY)
     return figure
 
 
-def plot_thresholds(found: Mapping[str, Array], *, wide: float = 0.6) -> style.Picture:
+def plot_thresholds(
+    found: Mapping[str, Array], exact: Array, *, wide: float = 0.6
+) -> style.Picture:
     """Draw the changed verdicts over the format's threshold; PyTorch's threshold stays 0."""
     thresholds = np.linspace(-wide, wide, 241)
-    counts = ", ".join(f"{name} {best_threshold(one)[1]}" for name, one in found.items())
+    bests = {name: best_threshold(one, exact) for name, one in found.items()}
+    counts = ", ".join(f"{name} {fewest}" for name, (_, fewest) in bests.items())
     figure = style.Picture(8.4, 2.8, f"Fewest changed verdicts at the best threshold: {counts}.")
     axes = figure.subplots()
     style.panel(axes, "Verdicts that differ from PyTorch's, of 200", below="threshold")
-    for number, (name, logits) in enumerate(found.items()):
+    for number, (name, own) in enumerate(found.items()):
         axes.plot(
-            thresholds, changes_by_threshold(logits, thresholds), label=name,
+            thresholds, changes_by_threshold(own, exact, thresholds), label=name,
             color=style.COLOURS[number], linestyle=("-", "--", ":", "-.")[number % 4],
         )  # fmt: skip
-        best, fewest = best_threshold(logits)
-        axes.plot(best, fewest, style.MARKS[number], color=style.COLOURS[number])
+        axes.plot(*bests[name], style.MARKS[number], color=style.COLOURS[number])
     axes.axvline(0, color=style.GREY, linewidth=0.8)
     axes.set_ylim(bottom=-0.5)
     style.legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -216,7 +239,7 @@ def camera(models: Path) -> Any:
     """Export the zoo's network "is it an 8?" to ONNX in fp32, as `eights_fp32`.
 
     The folders `eights_fp16` and `eights_counts` get its config; in the second config, input and
-    output are fp16.
+    output are fp16. `counts.npy` has the digits.
 
     Returns:
         The ONNX model. Its first node is the first convolution.
@@ -234,6 +257,7 @@ def camera(models: Path) -> Any:
     made = onnx.load(file)
     del made.graph.value_info[:]
     onnx.save(made, file)
+    np.save(models / "counts.npy", digits())
     return made
 
 

@@ -15,44 +15,30 @@ from workbook.lessons import formats, units
 setup = units.load(units.find("13__does_it_still_answer_the_same"), "setup")
 
 
-def logits(*scores: float) -> np.ndarray:
-    """Logits with these scores ("sharp" minus "blurred")."""
-    return np.array([[0.0, score] for score in scores], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "reference", lambda: logits(-2, -0.1, 0.1, 0.3, 2))
+EXACT = np.array([-2, -0.1, 0.1, 0.3, 2], np.float32)
 
 
 def test_a_shift_is_undone_by_a_threshold() -> None:
-    shifted = logits(-2.5, -0.6, -0.4, -0.2, 1.5)
-    assert setup.flipped(shifted).tolist() == [False, False, True, True, False]
-    threshold, left = setup.best_threshold(shifted)
+    shifted = np.array([-2.5, -0.6, -0.4, -0.2, 1.5], np.float32)
+    threshold, left = setup.best_threshold(shifted, EXACT)
     assert (pytest.approx(threshold), left) == (-0.5, 0)
-    assert formats.changed(shifted, threshold) == 0
+    assert setup.changes_by_threshold(shifted, EXACT, np.array([threshold, 0.0])).tolist() == [0, 2]
 
 
 def test_another_order_is_not() -> None:
-    swapped = logits(-2, 0.2, -0.2, 0.3, 2)
-    assert setup.best_threshold(swapped)[1] == 1
-    assert setup.changes_by_threshold(swapped, [-3.0, 0.0]).tolist() == [2, 2]
+    swapped = np.array([-2, 0.2, -0.2, 0.3, 2], np.float32)
+    assert setup.best_threshold(swapped, EXACT)[1] == 1
+    assert setup.changes_by_threshold(swapped, EXACT, np.array([-3.0, 0.0])).tolist() == [2, 2]
 
 
 def test_no_threshold_is_better_than_that_of_the_original() -> None:
-    assert setup.best_threshold(formats.reference()) == (0.0, 0)
+    assert setup.best_threshold(EXACT, EXACT) == (0.0, 0)
 
 
-def test_verdicts_that_changed_lie_near_the_threshold() -> None:
-    table = setup.near({"int8": logits(-2, 0.2, 0.1, 0.3, 2.5)})
-    assert table.loc["int8"].tolist() == pytest.approx([0.5, 1, 0.1])
-
-
-def test_what_the_types_hold() -> None:
-    table = setup.types(1040.3, 70000.0)
-    assert table["1040.3 is"].tolist() == pytest.approx([1040.3, 1040, 1040], rel=1e-6)
-    assert table.loc["fp16", "70000 is"] == np.inf
-    assert np.isfinite(table.loc["bf16", "70000 is"])
+def test_figures_say_how_many_verdicts_changed() -> None:
+    found = {"focus_static": np.array([-2, 0.2, 0.1, 0.3, 2.5], np.float32)}
+    assert "focus_static: 1 changed" in setup.plot_differences(found, EXACT).description
+    assert "focus_static 1" in setup.plot_thresholds(found, EXACT).description
 
 
 def test_missing_formats_are_named_with_their_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
