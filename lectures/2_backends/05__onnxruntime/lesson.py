@@ -1,6 +1,6 @@
 # ---
 # title: The ONNX Runtime backend
-# minutes: 29
+# minutes: 30
 # ---
 
 # %% [markdown]
@@ -20,7 +20,7 @@ lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 # %% [markdown]
 # ## Export
 #
-# The network tells whether a piece of a photo is sharp or blurred. Name its tensors, because the config and the clients use these names. Free the batch, because otherwise the file takes exactly as many rows as the example has.
+# The network tells whether a piece of a photo is sharp. Name its tensors, because the config and the clients use these names. Free the batch, because otherwise the file takes exactly as many rows as the example has. Older programs use the second call: its exporter, *legacy* for PyTorch, records what one example does.
 
 # %% tags=["triton"]
 import numpy as np
@@ -28,34 +28,15 @@ import torch
 
 net = torch.load(models / "network.pt", weights_only=False)  # our own file, so we trust it
 pictures = np.load(models / "pictures.npy")  # float32 (200, 3, 64, 64)
-new = models / "focus_onnx/1/model.onnx"
-torch.onnx.export(
-    net,
-    (torch.from_numpy(pictures[:2]),),
-    new,
-    input_names=["image"],
-    output_names=["logits"],
-    dynamic_shapes=({0: torch.export.Dim("batch")},),
-    external_data=False,
-    verbose=False,
-)
+example = (torch.from_numpy(pictures[:2]),)
+new, old = models / "focus_onnx/1/model.onnx", models / "older/1/model.onnx"
+names = {"input_names": ["image"], "output_names": ["logits"], "verbose": False}
 
-# %% [markdown]
-# `external_data=False` puts the weights into `model.onnx`. Otherwise they are beside it, in `model.onnx.data`, and both files have to be copied.
-#
-# Older programs use another exporter, which records what one example does. PyTorch calls it *legacy*. Its way to free a dimension is `dynamic_axes`:
-
-# %% tags=["triton"]
-old = models / "older/1/model.onnx"
-torch.onnx.export(
-    net,
-    (torch.from_numpy(pictures[:2]),),
-    old,
-    input_names=["image"],
-    output_names=["logits"],
-    dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
-    dynamo=False,
-)
+# external_data=False: the weights are in the file, and not in a second one, model.onnx.data
+free = ({0: torch.export.Dim("batch")},)
+torch.onnx.export(net, example, new, dynamic_shapes=free, external_data=False, **names)
+axes = {"image": {0: "batch"}, "logits": {0: "batch"}}
+torch.onnx.export(net, example, old, dynamic_axes=axes, dynamo=False, **names)
 
 # %% tags=["triton"]
 import onnx
@@ -72,22 +53,10 @@ for file in (new, old):
     shape, version = session.get_inputs()[0].shape, onnx.load(file).opset_import[0].version
     print(f"{file.parts[-3]}: image {shape}, operator set {version}, differs by {apart[-1]:.0e}")
 
-# %%
-worst = max(apart)
-claim(
-    worst < 1e-3,
-    f"Both files answer like PyTorch: logits differ by {worst:.0e} at most.",
-    "Run the three cells above again.",
-    id="onnxruntime.exporters",
-)
-
 # %% [markdown]
 # ## What it fills in
 #
 # From the file, the backend completes a config of one line:
-
-# %% language="bash" tags=["triton"]
-# echo 'platform: "onnxruntime_onnx"' > $TRITON_MODELS/older/config.pbtxt
 
 # %% tags=["triton"]
 import os
@@ -95,12 +64,19 @@ import os
 import tritonclient.grpc as grpc
 
 client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+(models / "older/config.pbtxt").write_text('platform: "onnxruntime_onnx"')
 client.load_model("older")
 filled = client.get_model_config("older", as_json=True)["config"]
 for field in ("max_batch_size", "input", "dynamic_batching", "instance_group"):
     print(field, filled.get(field))
 
 # %%
+claim(
+    max(apart) < 1e-3,
+    f"Both files answer like PyTorch: logits differ by {max(apart):.0e} at most.",
+    "Run the cells above again.",
+    id="onnxruntime.exporters",
+)
 claim(
     filled["max_batch_size"] == 4 and "dynamic_batching" in filled,
     "It fills in the tensors, max_batch_size 4 and dynamic batching.",
@@ -109,7 +85,7 @@ claim(
 )
 
 # %% [markdown]
-# `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size). There is one instance per GPU, or two on the CPU. These are not your model's numbers, so write your own:
+# `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size). There is one instance per GPU, or two on the CPU. Write what your model needs:
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/focus_onnx/config.pbtxt <<'END'
@@ -121,31 +97,26 @@ claim(
 # instance_group [ { kind: KIND_CPU count: 1 } ]
 # parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
 # END
+# curl -sX POST $TRITON_HTTP/v2/repository/models/focus_onnx/load
 
 # %% tags=["triton"]
-client.load_model("focus_onnx")
 image = grpc.InferInput("image", [8, 3, 64, 64], "FP32")
 image.set_data_from_numpy(pictures[:8])
 logits = client.infer("focus_onnx", [image]).as_numpy("logits")
 print(logits.round(2)[:2], logits.argmax(1))  # 0: blurred, 1: sharp
 
-# %% [markdown]
-# Each notebook of this lecture serves the same network in one more format, and adds a row to a table. The cell takes 10 to 30 seconds:
-
 # %%
 from workbook.lessons import formats
 
-row = setup.measured(lab, new)
-formats.table()
-
-# %%
+row = setup.measured(lab, new)  # a row of this lecture's table; 10 to 30 seconds
 claim(
     row.changed == 0,
     f"No verdict changed. {row.served}",
-    "Close other programs, and run the cell above again.",
+    "Close other programs, and run this cell again.",
     premise=row.repeated,
     id="onnxruntime.served",
 )
+formats.table()
 
 # %% [markdown]
 # ## A model from a slide
@@ -172,18 +143,11 @@ printed = setup.load_as_printed(lab)  # as printed, then with one correction aft
 printed
 
 # %% [markdown]
-# Now the config is in order, and the *file* is refused. The exporter wrote down the batch of its example, 1. It named the input like the argument of `forward`, and the output after the last operator. So export as above:
+# Now the *file* is refused. The exporter wrote down the batch of its example, 1, and named the input like the argument of `forward`, the output after the last operator. So export as above:
 
 # %% tags=["triton"]
-torch.onnx.export(
-    simple,
-    (torch.randn(2, 5),),
-    slide,
-    input_names=["input"],
-    output_names=["output"],
-    dynamic_shapes=({0: torch.export.Dim("batch")},),
-    verbose=False,
-)
+own = {"input_names": ["input"], "output_names": ["output"], "verbose": False}
+torch.onnx.export(simple, (torch.randn(2, 5),), slide, dynamic_shapes=free, **own)
 client.load_model("onnx_model")
 print(client.get_model_metadata("onnx_model"))
 
@@ -221,7 +185,7 @@ predict(
 )
 
 # %% [markdown]
-# Copies of `focus_onnx`, each with one more line in its config. A later parameter overrides an earlier one of the same key:
+# Copies of `focus_onnx` get one more line in the config. perf_analyzer's own numbers are random bits, and some are so small that a processor computes slowly with them. So it gets eight of our pictures from a file in its format, in one request (`-b 8`).
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -234,9 +198,6 @@ predict(
 # for n in 0 -1 1 2; do variant level_$n "optimization { graph { level: $n } }"; done
 # variant threads_2 "$(parameter intra_op_thread_count 2)"
 # variant execution_mode_1 "$(parameter execution_mode 1)"
-
-# %% [markdown]
-# perf_analyzer's own numbers are random bits. Some are so small that a processor computes slowly with them, so it gets eight of our pictures, in a file in its format. `-b 8` sends them in one request:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -270,7 +231,13 @@ claim(
 )
 
 # %% [markdown]
-# Two threads help where a second core is free, because the work of one convolution can be divided. `execution_mode` 1 hands the operators to more threads, so that branches of a graph run side by side. Our network is a chain without branches, so only the handing over is left. It took up to three times as long on other machines.
+# Two threads help where a second core is free, because one convolution can be divided.
+#
+# <details><summary>Under the hood: execution_mode 1</summary>
+#
+# It hands operators to more threads, so that branches of a graph run side by side. Our network has no branches, so only the cost of handing over is left. On other machines it made a batch two to three times as slow.
+#
+# </details>
 #
 # ## One session, node by node
 #
@@ -305,10 +272,10 @@ events[events["name"].str.endswith("_kernel_time")][["name", "dur", "args"]].hea
 
 # %%
 nodes = setup.nodes(events)
+order = setup.convolutions(nodes)
 measure.plot_bars(nodes[["ms"]].head(8), title="A batch of 8", below="ms per call")
 
 # %%
-order = setup.convolutions(nodes)
 second = setup.clearly_slowest(nodes)
 compare("onnxruntime.node", setup.CONVOLUTIONS[int(order.argmax())], premise=second)
 claim(
@@ -320,20 +287,18 @@ claim(
 )
 
 # %% [markdown]
-# `relu_1_nchwc` is a convolution with its Relu, channels in blocks. Places × channels in × out: 0.4, 2.1, 1.6 and 0.8 million per picture, times nine, so the second multiplies most.
+# `relu_1_nchwc` is a convolution with its Relu, channels in blocks. Places × channels in × out: 0.4, 2.1, 1.6 and 0.8 million, so the second multiplies most.
 #
 # ## A sentence encoder
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a BERT that gives a sentence's mean vector: 768 numbers. Its team agreed on three input names. Ours has random weights:
-
-# %%
-show("models/sps_sbert_onnx/export.py", "models/sps_sbert_onnx/config.pbtxt")
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a BERT for a sentence's mean vector, 768 numbers. Its team agreed on three input names. Ours has random weights; [this program](models/sps_sbert_onnx/export.py) frees batch and tokens:
 
 # %% tags=["triton"]
 # %run models/sps_sbert_onnx/export.py {models}/sps_sbert_onnx/1/model.onnx
 client.load_model("sps_sbert_onnx")
 
 # %%
+show("models/sps_sbert_onnx/config.pbtxt")
 predict(
     "onnxruntime.lengths",
     "Sixteen sentences of sixteen lengths arrive at once. How many executions do they need?",
@@ -369,7 +334,7 @@ def executed():
 
 
 def together(least):
-    """Send sentences of 45 to 60 tokens at once; return their vectors, and the executions."""
+    """Send sentences of 45 to 60 tokens at once; padding makes all at least that long."""
     sentences = [sentence(tokens, max(tokens, least)) for tokens in range(45, 61)]
     before = executed()
     with ThreadPoolExecutor(16) as pool:
@@ -377,11 +342,8 @@ def together(least):
     return np.concatenate([each.as_numpy("vector") for each in answers]), executed() - before
 
 
-# %% tags=["triton"]
-vectors, executions = together(least=0)  # as long as they are
-padded, joined = together(least=60)  # all padded to 60 tokens
-print(f"{executions} executions as they are, {joined} padded")
-print(f"the vectors differ by {np.abs(vectors - padded).max():.0e} at most")
+(vectors, executions), (padded, joined) = together(least=0), together(least=60)
+print(executions, joined, "executions; vectors differ by", np.abs(vectors - padded).max())
 
 # %%
 met = Premise(joined < 12, "the padded sentences did not arrive together")
@@ -413,32 +375,24 @@ made = mistakes.provoke(lab, "focus_onnx", {
     "a mode that is none": mistakes.config(platform, f"{platform} {setup.MODE}"),
     "an accelerator that is none": mistakes.config(platform, f"{platform} {setup.ACCELERATOR}"),
 })  # fmt: skip
-made
-
-# %%
 claim(
     len(made.refused) == 5,
     "The server refuses all five.",
-    "Read above what it loads.",
+    "Read below what it loads.",
     id="onnxruntime.mistakes",
 )
+made
 
 # %% [markdown]
 # <details><summary>Under the hood: KIND_GPU</summary>
 #
-# With `KIND_GPU`, cuDNN searches anew for another batch size: on an H100, 23 ms per batch, not 0.1; 4.8 with `cudnn_conv_algo_search` "1", which is [deprecated](https://github.com/triton-inference-server/onnxruntime_backend#deprecated-parameters) as a parameter.
-#
-# </details>
-#
-# <details><summary>Under the hood: what replaces the parameter?</summary>
-#
-# An accelerator named `cuda`, with this parameter. But the [source](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) of 24.10 reads the old form last, and without it sets the default, `EXHAUSTIVE`, again. So measure. TensorRT is not verified.
+# There, cuDNN searches anew for each batch size: on an H100, 23 ms per batch, not 0.1; 4.8 with `cudnn_conv_algo_search` "1". As a parameter this is [deprecated](https://github.com/triton-inference-server/onnxruntime_backend#deprecated-parameters). But an accelerator `cuda` that has it may change nothing, because the [source](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) of 24.10 reads the old form last. TensorRT is not verified.
 #
 # </details>
 #
 # ## Your turn
 #
-# Somebody exported `frozen` from an example of one picture. Make it answer eight in one request: change `frozen/1/model.onnx` and `frozen/config.pbtxt` in the folder `models`, in new cells, and load it: `client.load_model("frozen")`.
+# Somebody exported `frozen` from an example of one picture. Make it answer eight in one request: change `{models}/frozen/1/model.onnx` and `{models}/frozen/config.pbtxt` in new cells, then `client.load_model("frozen")`.
 
 # %%
 setup.frozen(models)  # keeps a folder that is there
