@@ -58,6 +58,7 @@ def ask(model, rows):
     return answer.as_numpy(answer.get_response().outputs[0].name)
 
 
+# %% tags=["triton"]
 client.load_model("focus_tensorflow")
 print(ask("focus_tensorflow", pictures[:8]).argmax(1))  # 0: blurred, 1: sharp
 

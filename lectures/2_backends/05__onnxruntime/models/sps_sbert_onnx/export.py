@@ -11,8 +11,8 @@ class Encoder(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        config = BertConfig(vocab_size=1000, num_hidden_layers=2, intermediate_size=768)
-        config._attn_implementation = "eager"
+        size = {"vocab_size": 1000, "num_hidden_layers": 2, "intermediate_size": 768}
+        config = BertConfig(**size, attn_implementation="eager")
         self.bert = BertModel(config, add_pooling_layer=False)
 
     def forward(self, input_ids, attention_mask, token_type_ids):
