@@ -20,7 +20,7 @@ lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 # %% [markdown]
 # ## Export
 #
-# The network tells whether a piece of a photo is sharp. Name its tensors, because the config and the clients use these names. Free the batch, because otherwise the file takes exactly as many rows as the example has. Older programs use the second call: its exporter, *legacy* for PyTorch, records what one example does.
+# The network tells whether a piece of a photo is sharp. Name its tensors, because the config and the clients use these names. Free the batch, because otherwise the file takes exactly as many rows as the example has. The second call is that of older programs: its exporter records what one example does.
 
 # %% tags=["triton"]
 import numpy as np
