@@ -135,7 +135,7 @@ class SimpleModel(torch.nn.Module):
 
 
 simple, slide = SimpleModel(), models / "onnx_model/1/model.onnx"
-torch.onnx.export(simple, torch.randn(1, 5), slide, verbose=False)
+exported = torch.onnx.export(simple, torch.randn(1, 5), slide, verbose=False)
 
 # %%
 show("models/onnx_model/config.as_printed.pbtxt")
@@ -201,10 +201,10 @@ predict(
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
-# for turn in 1 2 3; do  # three times, because other programs may disturb one of them
+# for turn in {1..5}; do  # five times, because other programs may disturb some of them
 #   for model in level_{0,-1,1,2} threads_2 execution_mode_1; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
-#       -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null
+#       -p 200 -s 100 -r 20 -f $model.$turn.csv > /dev/null
 #   done
 # done
 
@@ -235,7 +235,7 @@ claim(
 #
 # <details><summary>Under the hood: execution_mode 1</summary>
 #
-# It hands operators to more threads, so that branches of a graph run side by side. Our network has no branches, so only the cost of handing over is left. On other machines it made a batch two to three times as slow.
+# It hands operators to more threads, so that branches of a graph run side by side. Our network has no branches, so only the cost of handing over is left. Where we measured, a batch took up to three times as long.
 #
 # </details>
 #

@@ -67,13 +67,13 @@ def load_as_printed(server: Triton) -> documented.Correction:
 
 
 def read_times(reports: Path) -> pd.DataFrame:
-    """Read perf_analyzer's reports of the models in `SETTINGS`, three of each.
+    """Read perf_analyzer's reports of the models in `SETTINGS`, five of each.
 
     Returns:
         One row per model: `ms` and `spread` of `focus_files.read_turns`; `× default`, the time
         divided by that of `level_0`.
     """
-    found = focus_files.read_turns(reports, SETTINGS)
+    found = focus_files.read_turns(reports, SETTINGS, turns=5)
     found["× default"] = found["ms"] / found["ms"]["level_0"]
     return found[["ms", "× default", "spread"]]
 

@@ -31,7 +31,7 @@ def test_a_profile_is_read_node_by_node() -> None:
 def test_times_are_those_of_the_fastest_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*files: Path) -> pd.DataFrame:
         slow = 14.0 if "level_2" in files[0].name else 7.0
-        return pd.DataFrame({"p50_ms": [slow, 2 * slow, 1.1 * slow], "throughput": [9.0, 5.0, 8.0]})
+        return pd.DataFrame({"p50_ms": [slow, 2 * slow, 1.1 * slow], "throughput": [9, 5, 8]})
 
     monkeypatch.setattr(measure, "read_reports", read)
     times = setup.read_times(Path())
