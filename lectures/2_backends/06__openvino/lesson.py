@@ -185,7 +185,7 @@ claim(
 # %% [markdown]
 # <details><summary>Errata: the backend slides</summary>
 #
-# `openvino_ir` is not a platform of Triton. Write `backend: "openvino"`.
+# `openvino_ir` is not a platform of Triton, so the server's log says "unexpected platform type". Write `backend: "openvino"`.
 #
 # </details>
 #
@@ -285,7 +285,7 @@ claim(
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
-# for turn in 1 2 3; do  # three times, because other programs may disturb one of them
+# for turn in 1 2; do  # twice, because other programs may disturb one of them
 #   for model in thread_1 latency throughput streams_2 threads_2 both_2; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
 #       -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null
@@ -294,7 +294,7 @@ claim(
 
 # %%
 print(*setup.chosen_settings(lab), sep="\n")  # from the server's log
-setup.read_times(models, setup.SETTINGS).round(2)
+setup.read_times(models, setup.SETTINGS, turns=2).round(2)
 
 # %% [markdown]
 # An instance computes one request at a time, so streams want as many instances.
@@ -325,7 +325,7 @@ predict(
 # for model in from_onnx focus_onnx; do
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
-# for turn in 1 2 3; do
+# for turn in 1 2 3; do  # three times, because two have to agree
 #   for model in focus_openvino from_onnx focus_onnx; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
 #       -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null

@@ -180,13 +180,13 @@ def chosen_settings(server: Server) -> list[str]:
     return lines
 
 
-def read_times(reports: Path, names: Sequence[str]) -> pd.DataFrame:
-    """Read perf_analyzer's reports of models that were measured in three turns.
+def read_times(reports: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
+    """Read perf_analyzer's reports of models that were measured in several turns.
 
     Returns:
         One row per model, with `ms` and `spread` of `focus_files.read_turns`.
     """
-    return focus_files.read_turns(reports, names)[["ms", "spread"]]
+    return focus_files.read_turns(reports, names, turns)[["ms", "spread"]]
 
 
 def side_by_side(served: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
