@@ -92,7 +92,7 @@ def load_as_printed(server: Triton) -> documented.Correction:
     steps = {
         "on the CPU": put("GPU", "CPU"),
         "the input's name": put("INPUT__0", given),
-        "its dims": put("5", "28, 28, 1"),
+        "its dims": put("[ 5 ]", "[ 28, 28, 1 ]"),  # a tensor's name may have a 5
         "the output's name": put("OUTPUT__0", answered),
         "its dims, too": put("[ 1 ]", "[ 10 ]"),
     }
