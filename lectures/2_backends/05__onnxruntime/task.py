@@ -19,9 +19,9 @@ _ROWS = 8
 @define(
     "onnxruntime.frozen",
     hints=(
-        "Read the shapes: in the config, and in the file (`setup.graph` shows those of the file).",
+        "Read the shapes: in the config, and in the file, as `session.get_inputs()` shows them.",
         "Both say 1. A config cannot free a dimension that the file has fixed.",
-        "Export `formats.network()` into frozen/1/model.onnx once more, with dynamic_shapes or "
+        "Export `net` into {models}/frozen/1/model.onnx once more, with dynamic_shapes or "
         "dynamic_axes; then write a max_batch_size into the config, dims without the batch, and "
         "load it.",
     ),

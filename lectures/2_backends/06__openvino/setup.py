@@ -1,4 +1,4 @@
-"""For 06__openvino: the network as a SavedModel, and a model that is slow with one picture."""
+"""For 06__openvino: a SavedModel, times, and a model that is slow with one picture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbook.lessons import formats, place
-from workbook.lessons.premises import Premise, clear
-from workbook.lessons.shared import variants
+from workbook.lessons.premises import Premise, attempt, clear
+from workbook.lessons.shared import focus_files, quiet, variants
 from workbook.lessons.workspace import folder
 from workbook.server import Server, Triton
 
+#: The models of the section on settings.
+SETTINGS = ("thread_1", "latency", "throughput", "streams_2", "threads_2", "both_2")
 #: The turns of each way in this process, and the calls per turn.
 _TURNS, _CALLS = 8, 12
 #: The configs of the notebook's models.
@@ -27,10 +29,18 @@ HERE = Path(__file__).parent / "models"
 
 
 def models() -> Path:
-    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository, with an empty version 1 of each model that the notebook makes.
+
+    The network is there in PyTorch, with its pictures; as an ONNX file; and as TensorFlow's
+    SavedModel. Warnings of converters are hidden.
+    """
+    quiet.hide_warnings()
     home = folder("openvino")
+    focus_files.save(home)
     for name in ("focus_openvino", "from_onnx", "focus_onnx"):
         (home / name / "1").mkdir(parents=True)
+    _export_onnx(home / "from_onnx/1/model.onnx")
+    save_tensorflow(home)
     return home
 
 
@@ -39,23 +49,15 @@ def same_files(models: Path, source: str, target: str) -> None:
     shutil.copytree(models / source / "1", models / target / "1", dirs_exist_ok=True)
 
 
-def export_onnx(home: Path) -> Path:
-    """Export the network as ONNX, as notebook 05 does, into version 1 of `from_onnx`.
-
-    Args:
-        home: the repository.
-
-    Returns:
-        The file.
-    """
+def _export_onnx(file: Path) -> None:
+    """Export the network as ONNX, as notebook 05 does."""
     import torch
 
-    file = home / "from_onnx/1/model.onnx"
     torch.onnx.export(
-        formats.network(), (torch.from_numpy(formats.pictures()[:2]),), input_names=["image"],
-        output_names=["logits"], dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False,
-    ).save(file, external_data=False)  # fmt: skip
-    return file
+        formats.network(), (torch.from_numpy(formats.pictures()[:2]),), file,
+        input_names=["image"], output_names=["logits"],
+        dynamic_shapes=({0: torch.export.Dim("batch")},), external_data=False, verbose=False,
+    )  # fmt: skip
 
 
 def save_tensorflow(home: Path) -> Path:
@@ -115,33 +117,13 @@ def _save(target: str) -> None:
     model.export(target, verbose=False)
 
 
-def logits(model: Any, precision: str = "") -> npt.NDArray[np.float32]:
-    """Compute an OpenVINO model's logits for the 200 pictures, in this process.
-
-    Args:
-        model: an openvino.Model with one input and one output.
-        precision: "f32" or "bf16"; by default OpenVINO chooses for this processor.
-
-    Returns:
-        float32 (200, 2).
-    """
-    import openvino as ov
-
-    options = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    if precision:
-        options["INFERENCE_PRECISION_HINT"] = precision
-    compiled = ov.Core().compile_model(model, "CPU", options)
-    return np.asarray(compiled(formats.pictures())[0], np.float32)
-
-
-def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
+def in_process(ir: Path) -> pd.DataFrame:
     """Time eight pictures in this process, with one thread: OpenVINO and ONNX Runtime.
 
     Processor time is measured, so other programs do not count. The ways take turns.
 
     Args:
-        ir: the network for OpenVINO, `model.xml`.
-        onnx_file: the network for ONNX Runtime.
+        ir: the network for OpenVINO, `model.xml`; ONNX Runtime takes the file of `from_onnx`.
 
     Returns:
         One row per way, `OpenVINO, f32`, `OpenVINO, default` and `ONNX Runtime, f32`: `ms`, the
@@ -154,7 +136,9 @@ def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
     batch = np.ascontiguousarray(formats.pictures()[:8])
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        ir.parents[2] / "from_onnx/1/model.onnx", options, providers=["CPUExecutionProvider"]
+    )
     ways: dict[str, Callable[[], object]] = {
         "OpenVINO, f32": _request(ov.Core(), ir, batch, "f32"),
         "OpenVINO, default": _request(ov.Core(), ir, batch, ""),
@@ -182,37 +166,79 @@ def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> 
     return lambda: request.infer([batch])
 
 
-def chosen_settings(server: Server, names: Mapping[str, str]) -> list[str]:
-    """Return the log's lines about each setting's model: the settings that OpenVINO uses.
+def chosen_settings(server: Server) -> list[str]:
+    """Return the log's lines about each model of `SETTINGS`: the settings that OpenVINO uses.
 
     Args:
         server: the one that loaded the models.
-        names: setting → model.
     """
     log = server.log_text()
     lines = []
-    for setting, name in names.items():
+    for name in SETTINGS:
         found = re.findall(rf"\b{name}\b[^\n]*?(target [^\n]*)", log)
-        lines.append(f"{setting}: {found[-1].rstrip(chr(34)) if found else 'not in the log'}")
+        lines.append(f"{name}: {found[-1].rstrip(chr(34)) if found else 'not in the log'}")
     return lines
 
 
-def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, float], Premise]:
-    """Measure the time of one picture as a share of the time of eight in one request.
-
-    Args:
-        server: from `laboratory`; it loads the models and unloads them.
-        names: the notebook's name of a way → its model.
+def read_times(reports: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
+    """Read perf_analyzer's reports of models that were measured in several turns.
 
     Returns:
-        The share of each way, and the premise that repeated measurements agreed.
+        One row per model, with `ms` and `spread` of `focus_files.read_turns`.
     """
-    one, eight = (variants.measure(server, names, formats.pictures()[:rows]) for rows in (1, 8))
-    shares = {way: float(one["ms"][way] / eight["ms"][way]) for way in names}
-    agreed = variants.repeated(one) & variants.repeated(eight)
-    for (way, share), limit in zip(shares.items(), (0.7, 2 / 3), strict=True):  # the claim's limits
-        agreed &= clear(share, limit, one["spread"][way] * eight["spread"][way])
-    return shares, agreed
+    return focus_files.read_turns(reports, names, turns)[["ms", "spread"]]
+
+
+def side_by_side(served: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
+    """Put the times of a server and of this process into one table."""
+    return pd.concat({"served": served, "in-process": inside}).round(2)
+
+
+def repeated(times: pd.DataFrame) -> Premise:
+    """Premise: the two fastest turns of each model agree."""
+    return variants.repeated(times)
+
+
+def precision_differs(times: pd.DataFrame) -> Premise:
+    """Premise: OpenVINO's default and f32 differ by clearly more or clearly less than 1.2.
+
+    Args:
+        times: from `in_process`.
+    """
+    return variants.apart(times, "OpenVINO, f32", "OpenVINO, default", 1.2)
+
+
+def clear_shares(took: Mapping[tuple[str, int], Sequence[float]]) -> Premise:
+    """Premise: a lone picture's share of the time of eight is far from the claim's limits.
+
+    Args:
+        took: model and rows per request → the milliseconds of each turn.
+    """
+    agreed = Premise(True, "")
+    for model, limit in (("focus_openvino", 0.7), ("any_batch", 2 / 3)):
+        one, eight = (sorted(took[model, rows]) for rows in (1, 8))
+        agreed &= clear(one[0] / eight[0], limit, one[1] / one[0] * eight[1] / eight[0])
+    return agreed
+
+
+def measured(server: Triton, ir: Path) -> formats.Row:
+    """Measure `focus_openvino` for the lecture's table, again if the loads do not differ clearly.
+
+    Args:
+        ir: its `model.xml`.
+    """
+    import openvino as ov
+
+    core = ov.Core()
+    compiled = core.compile_model(core.read_model(ir), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    request = compiled.create_infer_request()
+
+    def in_process(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(request.infer({"image": rows})["logits"])
+
+    return attempt(
+        lambda: formats.add(server, "focus_openvino", "OpenVINO", in_process), loads_differ
+    )
 
 
 def loads_differ(row: formats.Row) -> Premise:

@@ -10,7 +10,8 @@ from workbook.lessons import formats
 def network() -> Any:
     """A Keras model: image (n, 3, 64, 64) float32 → {"logits": (n, 2)}.
 
-    The notebook `07__tensorflow` builds the same one in the open.
+    PyTorch stores a convolution's kernel as (out, in, height, width), Keras as (height, width, in,
+    out). TensorFlow's convolutions on the CPU want the channels last.
     """
     import tensorflow as tf
     import torch

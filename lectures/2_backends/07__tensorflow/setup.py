@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import subprocess
 import sys
-import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbook.common.errors import Refusal, WorkbookError
 from workbook.lessons import formats, place
-from workbook.lessons.mistakes import refusal
-from workbook.lessons.runs import infer
-from workbook.lessons.workspace import version
+from workbook.lessons.premises import attempt
+from workbook.lessons.shared import documented, focus_files
+from workbook.lessons.workspace import folder, version
 from workbook.server import Triton
 
 Array = npt.NDArray[Any]
@@ -31,6 +28,23 @@ HERE = Path(__file__).parent / "models"
 #: The tokens of one request to the ranking model, and the size of its vocabulary.
 TOKENS, WORDS = 128, 1000
 RANK_INPUTS = ("input_ids", "input_mask", "segment_ids")
+#: The models of the section on the way on.
+WAYS = ("focus_tensorflow", "focus_graph", "on_openvino", "on_onnx")
+
+
+def models() -> Path:
+    """Make a fresh repository: the network as a Keras model, its pictures, and an empty version 1
+    of each model that the notebook makes. TensorFlow is imported without its log.
+    """
+    import keras_copy
+
+    quiet()
+    home = folder("tensorflow")
+    focus_files.save(home)
+    for name in (*WAYS, "tensorflow_model"):
+        version(home, name)
+    keras_copy.network().save(home / "focus.keras")
+    return home
 
 
 def quiet() -> None:
@@ -46,69 +60,52 @@ def quiet() -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def export(model: Any, folder: Path) -> None:
-    """Export a Keras model as a SavedModel, without what TensorFlow prints.
+def measured(server: Triton, model: Any) -> formats.Row:
+    """Measure `focus_tensorflow` for the lecture's table, again if two measurements do not agree.
 
     Args:
-        model: a Keras model.
-        folder: the SavedModel's folder; an older one is replaced.
-    """
-    with _without_stderr():
-        model.export(str(folder), verbose=False)
-
-
-def signature(folder: Path, name: str = "serving_default") -> pd.DataFrame:
-    """List the inputs and outputs of a SavedModel's signature: names, types and shapes.
-
-    Args:
-        folder: with `saved_model.pb`.
-        name: the signature.
+        model: the Keras model that was exported.
     """
     import tensorflow as tf
 
-    with _without_stderr():
-        served = tf.saved_model.load(str(folder)).signatures[name]
-    rows = [
-        ("input", name, tensor.dtype.name, list(tensor.shape))
-        for name, tensor in served.structured_input_signature[1].items()
-    ]
-    rows += [
-        ("output", name, tensor.dtype.name, list(tensor.shape))
-        for name, tensor in served.structured_outputs.items()
-    ]
-    return pd.DataFrame(rows, columns=["kind", "name", "type", "shape"]).set_index("name")
+    call = tf.function(model)
 
+    def in_process(rows: Array) -> Array:
+        found: Array = call(rows)["logits"].numpy()
+        return found
 
-def freeze(model: Any, file: Path) -> tuple[str, str]:
-    """Write a Keras model of one input as a frozen graph: weights become constants.
-
-    Args:
-        model: takes (n, 3, 64, 64) float32.
-        file: the file to write.
-
-    Returns:
-        The names of the input's and the output's node.
-    """
-    import tensorflow as tf
-    from tensorflow.python.framework.convert_to_constants import (
-        convert_variables_to_constants_v2,
+    return attempt(
+        lambda: formats.add(server, "focus_tensorflow", "TensorFlow", in_process),
+        lambda row: row.repeated,
     )
 
-    @tf.function(input_signature=[tf.TensorSpec((None, 3, 64, 64), tf.float32, name="image")])  # type: ignore[untyped-decorator]
-    def call(image: Any) -> Any:
-        return tf.identity(model(image)["logits"], name="logits")
 
+def load_as_printed(server: Triton) -> documented.Correction:
+    """Load the slides' config as it was printed, then correct it by the file's signature."""
+    import tensorflow as tf
+
+    saved = server.repository / "tensorflow_model/1/model.savedmodel"
     with _without_stderr():
-        frozen = convert_variables_to_constants_v2(call.get_concrete_function())
-        tf.io.write_graph(frozen.graph, str(file.parent), file.name, as_text=False)
-    return frozen.inputs[0].name.partition(":")[0], frozen.outputs[0].name.partition(":")[0]
+        served = tf.saved_model.load(str(saved)).signatures["serving_default"]
+    (given,), (answered,) = served.structured_input_signature[1], served.structured_outputs
+    put = documented.put
+    steps = {
+        "on the CPU": put("GPU", "CPU"),
+        "the input's name": put("INPUT__0", given),
+        "its dims": put("[ 5 ]", "[ 28, 28, 1 ]"),  # a tensor's name may have a 5
+        "the output's name": put("OUTPUT__0", answered),
+        "its dims, too": put("[ 1 ]", "[ 10 ]"),
+    }
+    printed = HERE / "tensorflow_model/config.as_printed.pbtxt"
+    return documented.correct(server, "tensorflow_model", printed, steps)
 
 
 def rank(models: Path, name: str) -> None:
-    """Make a small ranking model with the guide's inputs and output, and random weights.
+    """Make a small ranking model with the guide's config, inputs and output, and random weights.
 
     Args:
         models: the repository; the SavedModel is written into version 1.
+        name: the model's name; its config lies beside the notebook.
     """
     import tensorflow as tf
 
@@ -121,43 +118,15 @@ def rank(models: Path, name: str) -> None:
     output = tf.keras.layers.Dense(1, activation="sigmoid", name="output")(mean)
     model = tf.keras.Model(dict(zip(RANK_INPUTS, (ids, mask, segments), strict=True)),
                            {"output": output})  # fmt: skip
-    export(model, version(models, name) / "model.savedmodel")
+    with _without_stderr():
+        model.export(str(version(models, name) / "model.savedmodel"), verbose=False)
+    place(models, HERE / name)
 
 
-def rank_inputs(rows: int = 2) -> dict[str, Array]:
-    """Make inputs for `rank`: texts of random words, padded to 128 tokens, int32 (rows, 128)."""
-    rng = np.random.default_rng(0)
-    ids = rng.integers(1, WORDS, (rows, TOKENS)).astype(np.int32)
-    mask = (np.arange(TOKENS) < 40).astype(np.int32)[None].repeat(rows, axis=0)
-    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
-
-
-def ranked(server: Triton, model: str) -> tuple[Array, str]:
-    """Load a ranking model anew and ask it; returns its scores, and the log on accelerators."""
-    start = server.log_size()
-    server.load(model)
-    scores = infer(server, model, **rank_inputs())["output"]
-    lines = [line for line in server.log_text(start).splitlines() if "Accelerator" in line]
-    return scores, lines[-1].partition("] ")[2].strip('"') if lines else ""
-
-
-def failing_step(server: Triton, model: str, inputs: Array) -> str:
-    """Load a model and send it a request; returns which step fails, and the message.
-
-    Args:
-        inputs: for its one input.
-
-    Returns:
-        "loading: …", "asking: …", or "none: it answers".
-    """
-    if message := refusal(server, model):
-        return f"loading: {message}"
-    name = server.config(model)["input"][0]["name"]
-    try:
-        infer(server, model, **{name: inputs})
-    except Refusal as error:
-        return f"asking: {error.message}"
-    return "none: it answers"
+def accelerator_lines(server: Triton) -> list[str]:
+    """Return the messages of the server's log about accelerators, without times and places."""
+    lines = [line for line in server.log_text().splitlines() if "Execution Accelerator" in line]
+    return [line.partition("] ")[2].strip('"') for line in lines]
 
 
 def has_gpu() -> bool:
@@ -175,67 +144,29 @@ def deeper(home: Path) -> str:
     return "`1/model.savedmodel/saved_model/saved_model.pb`"
 
 
-def to_onnx(keras_file: Path, target: Path) -> None:
-    """Open a `.keras` file with Keras on PyTorch, in a process of its own, and export ONNX.
+def ways(server: Triton) -> pd.DataFrame:
+    """Compare the network on several backends: its answers, and its speed by perf_analyzer.
 
     Args:
-        keras_file: a model whose input is (n, 3, 64, 64).
-        target: the ONNX file.
-
-    Raises:
-        WorkbookError: the process failed.
-    """
-    program = f"""
-        import keras
-        model = keras.models.load_model({str(keras_file)!r}, compile=False)
-        model(keras.ops.zeros((2, 3, 64, 64)))
-        model.export({str(target)!r}, format="onnx", verbose=False)
-    """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-        env={**os.environ, "KERAS_BACKEND": "torch"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise WorkbookError(
-            f"Keras could not export ONNX: {done.stderr.strip().splitlines()[-1]}",
-            where=str(keras_file),
-        )
-
-
-def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
-    """Compare one network on several backends: their answers and their speed.
-
-    Args:
-        names: a way's name → the model, which is loaded anew.
+        server: the models of `WAYS` are loaded, and their reports, three of each, are in its
+            repository.
 
     Returns:
-        One row per way; columns `backend`, `largest difference` of a logit from PyTorch's,
-        `verdicts changed` of 200, `per s, measured again`, with 8 under way (the
-        better of two measurements); `spread`, the better over the worse.
+        One row per model; columns `backend`, `largest difference` of a logit from PyTorch's,
+        `verdicts changed` of 200, `per s` in the best turn, and `spread` of the times.
     """
+    speed = focus_files.read_turns(server.repository, WAYS)
     rows = {}
-    for way, model in names.items():
-        server.load(model)
-        found = formats.served_logits(server, model)
-        speeds = [formats.throughput(server, model, load=8) for _ in range(2)]
-        rows[way] = {
-            "backend": server.config(model)["backend"],
+    for name in WAYS:
+        found = formats.served_logits(server, name)
+        rows[name] = {
+            "backend": server.config(name)["backend"],
             "largest difference": float(np.abs(found - formats.reference()).max()),
             "verdicts changed": formats.changed(found),
-            "per s, measured again": round(max(speeds)),
-            "spread": round(max(speeds) / min(speeds), 1),
+            "per s": round(speed["per s"][name]),
+            "spread": round(speed["spread"][name], 2),
         }
-    return pd.DataFrame(rows).T
-
-
-def accelerated(form: str) -> str:
-    """Return the section of a config that asks for an accelerator on the GPU; "" for none."""
-    if not form:
-        return ""
-    return f"optimization {{ execution_accelerators {{ gpu_execution_accelerator : [ {form} ] }} }}"
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def two_signatures(models: Path, network: Callable[..., Any]) -> None:

@@ -1,22 +1,31 @@
-"""What 07__tensorflow prepares: a config's section, and inputs."""
+"""What 07__tensorflow prepares and reads: a SavedModel in a wrong folder, and the server's log."""
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+from typing import Any, cast
 
 from workbook.lessons import units
 
 setup = units.load(units.find("07__tensorflow"), "setup")
 
 
-def test_a_section_for_an_accelerator() -> None:
-    assert setup.accelerated("") == ""
-    section = setup.accelerated('{ name : "tensorrt" }')
-    assert section.count("{") == section.count("}")
+class Log:
+    """A server that has only a log."""
+
+    def log_text(self) -> str:
+        """The log's lines."""
+        ignored = "GPU Execution Accelerator will be ignored for model instance on CPU"
+        return f'I1127 12:00:00 1 model.cc:10] "{ignored}"\nI1127 12:00:01 1 x.cc:1] "loaded"'
 
 
-def test_ranking_inputs_are_padded() -> None:
-    given = setup.rank_inputs(3)
-    assert set(given) == set(setup.RANK_INPUTS)
-    assert all(each.shape == (3, 128) and each.dtype == np.int32 for each in given.values())
-    assert (given["input_ids"][given["input_mask"] == 0] == 0).all()
+def test_the_log_s_lines_on_accelerators() -> None:
+    lines = setup.accelerator_lines(cast(Any, Log()))
+    assert lines == ["GPU Execution Accelerator will be ignored for model instance on CPU"]
+
+
+def test_a_saved_model_that_lies_one_folder_too_deep(tmp_path: Path) -> None:
+    (tmp_path / "1/model.savedmodel").mkdir(parents=True)
+    (tmp_path / "1/model.savedmodel/saved_model.pb").touch()
+    setup.deeper(tmp_path)
+    assert (tmp_path / "1/model.savedmodel/saved_model/saved_model.pb").exists()
