@@ -22,17 +22,10 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "09__dali": [("files[:1]", "files[1:2]")],
     "09__wire": [("pictures = digits[:64]", "pictures = digits[:48]")],
     "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
-<<<<<<< HEAD
     "10__tensorrt": [("[:256]", "[:224]")],
-    "11__llm_backends": [("max_model_len=64", "max_model_len=48")],
-    "12__ensembles": [("in texts[:2]]", "in texts[1:3]]")],
-    "13__does_it_still_answer_the_same": [("[0][:256]", "[0][:224]")],
-=======
-    "10__tensorrt": [("[0][:256]", "[0][:224]")],
     "11__llm_backends": [('"max_model_len": 200', '"max_model_len": 190')],
     "12__ensembles": [("send(model, texts[:16])", "send(model, texts[8:24])")],
     "13__does_it_still_answer_the_same": [(")[:256]", ")[:224]")],
->>>>>>> n8
     "12__in_process": [("ThreadPoolExecutor(16)", "ThreadPoolExecutor(12)")],
     "14__images": [("in (99, 7)", "in (90, 7)")],
 }
