@@ -64,8 +64,8 @@ def _imported_first(repository: Path) -> tuple[str, ...]:
     All models are loaded at once. See `workbook/server/native/README.md`.
     """
     files = [repository / name / "1" / "model.py" for name in all_models.names(repository)]
-    ways = [forkserver.route([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
-    return max(ways, key=len, default=())[1:]
+    routes = [forkserver.route([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
+    return max(routes, key=len, default=())[1:]
 
 
 def jupyter(*, browser: bool, port: int, server: Server) -> int:

@@ -113,11 +113,11 @@ def _draw_several(left: Axes, right: Axes, tables: Mapping[str, pd.DataFrame], a
     style.legend(right)
 
 
-def draw_batches(axes: Axes, batches: Mapping[int, int], colour: str = style.COLOURS[0]) -> None:
+def draw_batches(axes: Axes, batches: Mapping[int, int]) -> None:
     """Bars: how many executions had which batch size."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.bar(list(batches), list(batches.values()), color=colour, width=0.8)
+    axes.bar(list(batches), list(batches.values()), color=style.COLOURS[0], width=0.8)
     axes.set_xlim(0.4, max([*batches, 7]) + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: The name of each lecture's source.
 SOURCE = "lesson.py"
+#: The name of the file with the solution of a lecture's task. Readers do not get it.
 SOLUTION = "solution.py"
 #: Pictures of notebooks: what is copied for readers, and for the site.
 IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
