@@ -103,7 +103,7 @@ CHANGES = {
 }
 #: Files that decide no mark of a2 and a9.
 OTHERS = (
-    "grader/vocabulary/require_sequence.py",
+    "grader/vocabulary/require_ensemble.py",
     "solutions/a2__forest/mutants.py",
     "solutions/a2__forest/attacks.py",
     "workbook/server/native/README.md",
