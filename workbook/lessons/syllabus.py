@@ -36,13 +36,7 @@ ROUTES = (
     Route(
         2,
         "say what Triton does with requests",
-        (
-            "01__first_model",
-            "03__schedulers",
-            "05__dynamic_batcher",
-            "07__model_repository_manager",
-            "08__metrics",
-        ),
+        ("01__first_model", "03__schedulers", "05__dynamic_batcher"),
     ),
     Route(
         4,
