@@ -65,9 +65,10 @@ def test_on_the_cpu_there_is_no_list_of_gpus() -> None:
 def test_a_variant_has_the_files_and_one_more_line(tmp_path: Path) -> None:
     (tmp_path / "m/1").mkdir(parents=True)
     (tmp_path / "m/1/model.onnx").write_bytes(b"weights")
-    (tmp_path / "m/config.pbtxt").write_text(f"{variants.parameter('threads', 1)}\n")
-    names = variants.add(tmp_path, "m", {"as it is": "", **variants.each({"threads": 2})})
-    assert names == {"as it is": "m_0", "threads: 2": "m_1"}
+    line = 'parameters {{ key: "threads" value: {{ string_value: "{}" }} }}'
+    (tmp_path / "m/config.pbtxt").write_text(f"{line.format(1)}\n")
+    names = variants.add(tmp_path, "m", {"as it is": "", "two": line.format(2)})
+    assert names == {"as it is": "m_0", "two": "m_1"}
     assert (tmp_path / "m_1/1/model.onnx").read_bytes() == b"weights"
     config = parse_config((tmp_path / "m_1/config.pbtxt").read_text())
     assert config.parameters["threads"].string_value == "2"

@@ -300,6 +300,18 @@ def test_a_cell_of_answers_alone_is_collapsed(home: Path) -> None:
     )
 
 
+def test_the_name_of_a_comprehension_is_no_value(home: Path) -> None:
+    """It does not exist in the notebook's cell, so the call cannot pass it on."""
+    folder = home / "lectures/01__asking"
+    folder.mkdir(parents=True)
+    code = (
+        "# %%\nrows = [row for row in measure()]\n\n# %%\n"
+        'claim(all(row > 1 for row in rows), "High.", "Again.", id="a.b")\n'
+    )
+    second = building.page(write(folder, code, "lesson.py")).cells[1]
+    assert second.source == 'claim("a.b", rows=rows)'
+
+
 def test_a_question_that_is_put_together_is_an_error(home: Path) -> None:
     folder = home / "lectures/01__asking"
     folder.mkdir(parents=True)

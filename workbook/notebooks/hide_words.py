@@ -98,11 +98,17 @@ def _python(cell: Cell) -> str:
 
 
 def _assigned(statement: ast.stmt) -> set[str]:
-    """The names of the values that a statement assigns, outside of functions."""
+    """The names of the values that a statement assigns, outside of functions and comprehensions."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
         return set()
+    bound = {
+        inner
+        for node in ast.walk(statement)
+        if isinstance(node, ast.comprehension)
+        for inner in ast.walk(node.target)
+    }
     nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in nodes if isinstance(node.ctx, ast.Store) and node not in bound}
 
 
 def _short(

@@ -104,9 +104,12 @@ def main() -> int:
         incomplete = incomplete + 1 if loader is not None and loader.poll() != 0 else 0
         again = again and (incomplete < RESTARTS or EXPLICIT in argv)
         kept = "" if again or why else orders.get("kept")
-        after = f". Its log is kept: {kept}" if kept else ""
-        after = ". It is started again when a cell of its notebook runs." if paused else after
-        after = ". It is started again with its models." if again else after
+        if again:
+            after = ". It is started again with its models."
+        elif paused:
+            after = ". It is started again when a cell of its notebook runs."
+        else:
+            after = f". Its log is kept: {kept}" if kept else ""
         when = time.strftime("%H:%M:%S")
         with contextlib.suppress(OSError):  # a full disk
             os.write(

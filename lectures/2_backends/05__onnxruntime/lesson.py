@@ -235,7 +235,7 @@ claim(
 #
 # <details><summary>Under the hood: execution_mode 1</summary>
 #
-# It hands operators to more threads, so that branches of a graph run side by side. Our network has no branches, so only the cost of handing over is left. Where we measured, a batch took up to three times as long.
+# It hands operators to more threads, so that branches of a graph run side by side. Our network has no branches, so only the cost of handing over is left. Where we measured, a batch took more than three times as long.
 #
 # </details>
 #

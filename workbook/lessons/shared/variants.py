@@ -23,24 +23,6 @@ from ..premises import Premise, clear, steady
 ROUNDS, REQUESTS = 4, 6
 
 
-def parameter(key: str, value: object) -> str:
-    """Return a config line that sets a parameter of the backend; it overrides an earlier line.
-
-    >>> parameter("execution_mode", 1)
-    'parameters { key: "execution_mode" value: { string_value: "1" } }'
-    """
-    return f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}'
-
-
-def each(parameters: Mapping[str, object]) -> dict[str, str]:
-    """Make one setting per parameter, for `add`.
-
-    >>> each({"execution_mode": 1})
-    {'execution_mode: 1': 'parameters { key: "execution_mode" value: { string_value: "1" } }'}
-    """
-    return {f"{key}: {value}": parameter(key, value) for key, value in parameters.items()}
-
-
 def add(models: Path, base: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Copy a model once per setting, with more lines in its config.
 
