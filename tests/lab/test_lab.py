@@ -216,7 +216,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
             time.sleep(0.2)
         outputs = [output for cell in code_cells(copy) for output in cell.outputs]
         assert not [output for output in outputs if output.output_type == "error"]
-        assert any("[1.0, 4.0, 9.0, 16.0]" in str(output) for output in outputs), outputs
+        assert any("[[1.0], [4.0], [9.0]" in str(output) for output in outputs), outputs
         assert git(lab.home, "status", "--porcelain") == ""
 
         # The course changes; one click opens the old outputs.
