@@ -158,7 +158,7 @@ syllabus.routes()
 # %% [markdown]
 # ## The documents behind the course
 #
-# Five documents gave this course facts and configs. You need not read them. Three are slides of another course, in Russian, by engineers:
+# Five documents gave this course facts and configs. You need not read them. Three are slides of another course, in Russian:
 #
 # - *the architecture slides*: the plan of lecture 1 and assignment a1
 # - *the backend slides*: the plan of lecture 2 and assignment a4
@@ -173,9 +173,9 @@ syllabus.routes()
 # %% [markdown]
 # ## Before you go on
 #
-# - Most experiments run on a server of their own; only this notebook uses the shared one.
+# - Most experiments run on a server of their own; this notebook alone uses the shared one.
 # - Compare ratios with published results: this machine is no data centre.
-# - **Errata**: folded, what older slides and guides got wrong, or what has changed since.
-# - Something is broken? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
+# - **Errata**, in folds: what older slides and guides got wrong, or what has changed.
+# - Something is broken? Menu *Kernel*, *Restart Kernel and Run All Cells*.
 #
 # Next: [a first model](../1_architecture/01__first_model/01__first_model.ipynb).
