@@ -41,19 +41,6 @@ server = course_server("square")  # the server of `make lab`, with the model `sq
 setup.table(server)
 
 # %% [markdown]
-# ### The same in NVIDIA's container
-#
-# It is meant to serve the same folder unchanged. With Docker, `$IMAGE` being the address that [NVIDIA's quickstart](https://github.com/triton-inference-server/server/blob/main/docs/getting_started/quickstart.md) gives for release 24.10:
-#
-# ```sh
-# docker run --rm --gpus all --shm-size 1g -p 8000-8002:8000-8002 \
-#   -v $PWD/model_repository:/models --workdir /models $IMAGE \
-#   tritonserver --model-repository /models
-# ```
-#
-# Leave out `--gpus all` where there is no GPU. We have not run it: this course was built without Docker.
-
-# %% [markdown]
 # ## A first request
 #
 # The smallest model squares numbers. JSON goes in, JSON comes out.
@@ -84,8 +71,11 @@ def counts():
 # %% [markdown]
 # ## How a lecture works
 #
-# Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one: what was measured is shown all the same.
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one.
 #
+# The comparison is a bar below the experiment: a cell whose code is hidden, because it would tell the answer. Run it like the others.
+
+# %% [markdown]
 # Try one. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
@@ -123,12 +113,10 @@ claim(
 )
 
 # %% [markdown]
-# The code of such a cell is shown as a bar: it has nothing of Triton in it, and would tell the answer.
-#
-# A **claim** says what should hold on your machine. Other programs can disturb an experiment. So a claim has a **premise**. If that fails, you read what differed; run the experiment again.
+# The line "Holds" is a **claim**: what should hold on your machine, too. It may have a **premise**, for example that no other program used the server meanwhile. If that fails, the line says what differed, and you run the experiment again.
 
 # %% [markdown]
-# In a **task** you change something. The check asks the server, and turns green when the task is done. One button checks again, the other gives hints.
+# In a **task** you change something, here in a cell above. The check asks the server, and turns green when the task is done. One button checks again, the other gives hints.
 
 # %%
 task("start.five", server=server)
@@ -136,7 +124,7 @@ task("start.five", server=server)
 # %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves.
+# Lectures are for reading and measuring, assignments for building. The minutes count reading, running, and one task per notebook. They are estimates.
 
 # %%
 from workbook.lessons import syllabus
@@ -146,15 +134,31 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight has all of the architecture, three backends, and assignment 2. Take the notebooks in the order of the table.
+# The hours begin after this notebook. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds most of the architecture, and two more backends.
 
 # %%
 syllabus.routes()
 
 # %% [markdown]
+# The link *Next* at a notebook's end follows the syllabus. On a path, come back to this table.
+
+# %% [markdown]
+# ## The same in NVIDIA's container
+#
+# NVIDIA's container is meant to serve the same `model_repository/` unchanged. This command needs Docker; `$IMAGE` is the address that [NVIDIA's quickstart](https://github.com/triton-inference-server/server/blob/main/docs/getting_started/quickstart.md) gives for release 24.10:
+#
+# ```sh
+# docker run --rm --gpus all --shm-size 1g -p 8000-8002:8000-8002 \
+#   -v $PWD/model_repository:/models --workdir /models $IMAGE \
+#   tritonserver --model-repository /models
+# ```
+#
+# Leave out `--gpus all` where there is no GPU. We have not run it: this course was built without Docker.
+
+# %% [markdown]
 # ## The documents behind the course
 #
-# Five documents gave this course facts, numbers and configs. Three are slides of another course, in Russian, by engineers:
+# Five documents gave this course facts and configs. You need not read them. Three are slides of another course, in Russian:
 #
 # - *the architecture slides*: the plan of lecture 1 and assignment a1
 # - *the backend slides*: the plan of lecture 2 and assignment a4
@@ -169,9 +173,9 @@ syllabus.routes()
 # %% [markdown]
 # ## Before you go on
 #
-# - Most experiments run on a server of their own; only this notebook uses the shared one.
-# - Compare ratios with published results, not absolute numbers.
-# - **Errata** boxes say what older slides and guides got wrong, or what has changed since.
-# - Something is broken? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
+# - Most experiments run on a server of their own; this notebook alone uses the shared one.
+# - Compare ratios with published results: this machine is no data centre.
+# - **Errata**, in folds: what older slides and guides got wrong, or what has changed.
+# - Something is broken? Menu *Kernel*, *Restart Kernel and Run All Cells*.
 #
 # Next: [a first model](../1_architecture/01__first_model/01__first_model.ipynb).

@@ -22,7 +22,7 @@ class Route:
     """What to take if the time is short.
 
     Attributes:
-        hours: the time that it takes at most, with `00__start`.
+        hours: the time that it takes at most, after `00__start`.
         goal: what one can do afterwards.
         names: notebooks, whole folders of lectures, and assignments.
     """
@@ -51,8 +51,22 @@ ROUTES = (
     ),
     Route(
         8,
-        "choose how to serve a model: all of the architecture, three backends",
-        ("1_architecture", "02__python", "05__onnxruntime", "08__fil", "a2__forest"),
+        "choose how to serve a model: most of the architecture, three backends",
+        (
+            "01__first_model",
+            "02__inside_the_server",
+            "03__schedulers",
+            "04__sequences",
+            "05__dynamic_batcher",
+            "06__queue_policies",
+            "07__model_repository_manager",
+            "08__metrics",
+            "09__wire",
+            "02__python",
+            "05__onnxruntime",
+            "08__fil",
+            "a2__forest",
+        ),
     ),
 )
 
@@ -125,7 +139,7 @@ def take(route: Route) -> list[Entry]:
 
 
 def routes() -> Markdown:
-    """A table for a notebook: what to take in 2, 4 or 8 hours."""
+    """A table for a notebook: what to take in 2, 4 or 8 hours after the start."""
     lines = ["| time | afterwards you can | take, in this order | minutes |", "|---|---|---|---:|"]
     for route in ROUTES:
         way = take(route)

@@ -8,7 +8,7 @@
 #
 # **Question.** You have a function that recognises handwritten digits. Many programs on many machines call it at the same time. What does it take to serve it?
 #
-# Homework 1 of the course is assignment a1: a text classifier, deployed in the same form. [The syllabus](../../00__start/00__start.ipynb#The-syllabus) leads to it.
+# This is what a server has to do, and what Triton brings for it:
 
 # %% [markdown]
 # | a server has to | Triton brings |
@@ -70,7 +70,7 @@ show("models/digits/config.pbtxt")
 #
 # ## Three ways to ask
 #
-# The HTTP endpoint speaks [KServe v2](https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol): JSON in, JSON out. Any language can do that, and so can `curl`. The numbers are the pixels of the first picture above, from 0 (white) to 1 (black).
+# The HTTP endpoint speaks [KServe v2](https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol): JSON in, JSON out. Any language can do that, and so can `curl`. The numbers are the pixels of the first picture, the 0: from 0 (white) to 1 (black).
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2/models/digits/infer -d '{"inputs": [
@@ -165,7 +165,7 @@ claim(
 )
 
 # %% [markdown]
-# The notebook on [protocols](../09__wire/09__wire.ipynb) measures when the way matters.
+# The ways differ in time, not in the answer. The notebook on [protocols](../09__wire/09__wire.ipynb) measures what makes the difference, and when it matters.
 #
 # ## A copied config
 #
@@ -270,7 +270,7 @@ claim(
 )
 
 # %% [markdown]
-# The *core* checks names, types and shapes before a request joins the queue of its model, so a model needs no code for that. The refused request is not even counted as a failure. The notebook on [metrics](../08__metrics/08__metrics.ipynb) shows which requests are.
+# The *core* checks names, types and shapes before a request joins the queue of its model, so a model needs no code for that. The refused request is not even counted as a failure. The notebook on [metrics](../08__metrics/08__metrics.ipynb) shows which requests count as failures.
 
 # %% [markdown]
 # ## Your turn
@@ -300,6 +300,9 @@ show("at_work/smoke.py")
 # - A model is a folder: its name, numbered versions, a config. `workbook deploy FOLDER` puts a finished one into the shared repository.
 # - `execute` gets a *list* of requests, each with one or more rows. Triton never splits a request.
 # - JSON, binary HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
+
+# %% [markdown]
+# Homework 1, assignment a1, serves a text classifier in the same form: [the syllabus](../../00__start/00__start.ipynb#The-syllabus) leads to it.
 
 # %% [markdown]
 # ## Check yourself

@@ -64,7 +64,7 @@ predict(
 # done
 
 # %% [markdown]
-# `ps` shows the number of each process, its memory in KB, its threads and its program. The next cell shows what the log says, and all processes of the server, with the memory that each shares with no other one.
+# `ps` shows the number of each process, its memory in KB, its threads and its program. The next cell shows what the log says, and all processes of the server. Its column `memory_mb` leaves out what processes share.
 
 # %%
 print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
@@ -102,7 +102,7 @@ claim(
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds. `-f` names its report.
+# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds, until they agree (`-s`, in percent) or `-r` are over. `-f` names its report.
 
 # %%
 predict(
@@ -188,7 +188,9 @@ def counts(model):
 
 
 # %% [markdown]
-# How verbose the log is can be changed while the server runs. The server also keeps two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Log and metrics name them.
+# A running server can be told to log more: here for one request.
+#
+# At its start, the log also names two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). So do the metrics:
 
 # %% tags=["triton"]
 client.update_log_settings({"log_verbose_level": 1})
@@ -209,7 +211,7 @@ claim(
 )
 
 # %% [markdown]
-# Without a GPU there are no pools. The metric still names the size that was asked for.
+# A request begins as INITIALIZED, and ends as RELEASED. Without a GPU there are no pools; the metric still names the size that was asked for.
 #
 # ### RepoAgent
 #

@@ -15,7 +15,7 @@
 # %% [markdown]
 # | a model is | it | scheduler | notebook |
 # |---|---|---|---|
-# | stateless | treats each request alone | default, or the dynamic batcher | this one, and [the next but one](../05__dynamic_batcher/05__dynamic_batcher.ipynb) |
+# | stateless | treats each request alone | default, or the dynamic batcher | this one, and [the dynamic batcher](../05__dynamic_batcher/05__dynamic_batcher.ipynb) |
 # | stateful | remembers earlier requests | sequence batcher: direct or oldest | [sequences](../04__sequences/04__sequences.ipynb) |
 # | an ensemble | is a graph of other models | ensemble scheduler | this one |
 #
@@ -38,7 +38,7 @@ lab = laboratory(models, only=["single"])  # a Triton server of this notebook's 
 show("models/single/config.pbtxt", "models/single/1/model.py")
 
 # %% [markdown]
-# `send_six` sends six requests of one row, 1 ms apart, and does not wait for the answers before it has sent all. `counts` asks the server for its statistics: rows that a model computed (*inferences*), and *executions*.
+# `send_six` sends six requests of one row, 1 ms apart, and waits for an answer only when it has sent all. It returns the six answers. `counts` asks the server for its statistics: rows that a model computed (*inferences*), and *executions*.
 
 # %% tags=["triton"]
 import os
@@ -116,7 +116,7 @@ claim(
 # %% [markdown]
 # Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
 #
-# `max_batch_size` limits the *rows* of one execution. Where a config leaves its tensors out, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). Python's leaves that to the model.
+# `max_batch_size` limits the *rows* of one execution. If a config names no tensors, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). The Python backend lets the model's code do it.
 
 # %% [markdown]
 # ## Two instances
@@ -154,7 +154,7 @@ claim(
 )
 
 # %% [markdown]
-# A sleeping instance needs no core: this holds on one core, too. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
+# These instances sleep, so one core is enough for both. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
 #
 # ## Ensemble
 #

@@ -27,7 +27,7 @@ lab = laboratory(models, only=["direct"])  # a Triton server of this notebook's 
 # %% [markdown]
 # ## A model with a memory
 #
-# It adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs*: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. Below are its memory and its config. [The rest](models/direct/1/model.py) sleeps 20 ms per execution, and returns slot and sum.
+# `direct` adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs*: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. Below are its memory and its config. [The rest](models/direct/1/model.py) sleeps 20 ms per execution, and returns slot and sum.
 
 # %%
 show("models/direct/1/memory.py", "models/direct/config.pbtxt")
@@ -59,7 +59,7 @@ except InferenceServerException as error:
     print(error)
 
 # %% [markdown]
-# Over HTTP they are [parameters](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_sequence.md). This sequence has one request:
+# Over HTTP, the number and the flags are [parameters](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_sequence.md). This sequence has one request:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2/models/direct/infer -d '{
@@ -72,21 +72,23 @@ except InferenceServerException as error:
 # %% [markdown]
 # ## Direct
 #
-# The plan: A, B and C send a request per round. A comes first and runs alone; B and C come meanwhile, and run together. When B has ended, D begins.
+# The plan has four rounds. In each, A comes first and runs alone; B and C come meanwhile, and run together. When B has ended, D begins. Each request of A adds 1, of B 10, of C 100, of D 1000.
 
 # %% tags=["triton"]
-rounds = ["ABC", "ABC", "ADC", "ADC"]
-plan = [
-    {
-        "id": f"{who}{turn + 1}",
-        "at_ms": 60 * turn + 5 * place,
-        "start": turn == 0 or who not in rounds[turn - 1],
-        "end": turn == 3 or who not in rounds[turn + 1],
-    }
-    for turn, senders in enumerate(rounds)
-    for place, who in enumerate(senders)
+plan = [  # request, when it is sent (ms), whether it starts its sequence, whether it ends it
+    ("A1", 0, True, False),
+    ("B1", 5, True, False),
+    ("C1", 10, True, False),
+    ("A2", 60, False, False),
+    ("B2", 65, False, True),
+    ("C2", 70, False, False),
+    ("A3", 120, False, False),
+    ("D3", 125, True, False),
+    ("C3", 130, False, False),
+    ("A4", 180, False, True),
+    ("D4", 185, False, True),
+    ("C4", 190, False, True),
 ]
-pd.DataFrame(plan)[:6]
 
 # %% [markdown]
 # A gRPC *stream* carries requests and answers over one connection. So the client sends the next request before it has the last answer, and all requests of a sequence reach the same server ([protocols](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#httprest-and-grpc-protocols)).
@@ -98,12 +100,11 @@ def play(model):
     answers = []
     client.start_stream(lambda result, error: answers.append(error or result))
     began = time.perf_counter() + 0.02
-    for request in plan:
-        name, who = request["id"], request["id"][0]
-        time.sleep(max(0, began + request["at_ms"] / 1000 - time.perf_counter()))
-        x.set_data_from_numpy(np.array([[10 ** "ABCD".index(who)]], np.float32))
-        flags = {"sequence_start": request["start"], "sequence_end": request["end"]}
-        client.async_stream_infer(model, [x], request_id=name, sequence_id=ord(who), **flags)
+    for name, at_ms, start, end in plan:
+        time.sleep(max(0, began + at_ms / 1000 - time.perf_counter()))
+        x.set_data_from_numpy(np.array([[10 ** "ABCD".index(name[0])]], np.float32))
+        flags = {"request_id": name, "sequence_start": start, "sequence_end": end}
+        client.async_stream_infer(model, [x], sequence_id=ord(name[0]), **flags)
     client.stop_stream()  # waits for all answers
     names = [answer.get_response().id for answer in answers]
     numbers = [[answer.as_numpy(each).item() for each in ("SLOT", "SUM")] for answer in answers]
@@ -143,7 +144,7 @@ claim(
 )
 
 # %% [markdown]
-# D begins after B has ended, and takes the slot that B left. Each request of A adds 1, of B 10, of C 100, of D 1000: the sums in the figure are right.
+# D begins after B has ended, and takes the slot that B left. The sums in the figure are right.
 #
 # ## Oldest
 #
@@ -187,7 +188,7 @@ claim(
 )
 
 # %% [markdown]
-# With this strategy, B and C were in slots 0 and 1. So A, alone in slot 0, found the sum of B there: 10.
+# With this strategy, B and C were in slots 0 and 1. So A, alone in slot 0, found the sum of B there, 10, and added its 1.
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -202,7 +203,7 @@ claim(
 # %% [markdown]
 # ## State in the server
 #
-# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to `before`, and returns `after`, which the server gives to the sequence's next request as `before`. The config also names an *initial state*: here a file, two points for the 7.
+# The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to `before`, and returns `after`, which the server gives to the sequence's next request as `before`. The config also names an *initial state*: here a file, with two points for the digit 7.
 
 # %%
 show("models/votes/config.pbtxt")
@@ -274,7 +275,7 @@ claim(
 #
 # ## Your turn
 #
-# `apart` is the model `oldest`, which mixes its sequences up. Correct [its config](models/apart/config.pbtxt) and [its memory](models/apart/1/memory.py), and keep the strategy: a third control input gives the model the correlation ID. Save both files, and run the cell.
+# `apart` is the model `oldest`, which mixes its sequences up. Correct [its config](models/apart/config.pbtxt) and [its memory](models/apart/1/memory.py), and keep the strategy: a third [control input](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_execution.md#stateful-models) gives the model the correlation ID. Save both files, and run the cell.
 
 # %%
 setup.apart(models)  # the model, with your two files

@@ -216,11 +216,11 @@ slots.draw(once.places, answers=once.answers, most=8)
 # %% [markdown]
 # A refused request does not wait for an execution, so its client can soon ask elsewhere. In the rush, errors came later, because the client was busy with sending.
 #
-# The second execution may begin half a second late, although the instance is idle:
+# Where `ms` is above 500, the second execution began half a second late, with the instance idle:
 #
 # <details><summary>Under the hood: an idle half second</summary>
 #
-# In release 24.10, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request comes, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`). The column `ms` of the table shows how often this happened.
+# In release 24.10, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request comes, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`).
 #
 # </details>
 #
@@ -284,7 +284,7 @@ claim(
 )
 
 # %% [markdown]
-# The crosses come late, because the batcher looks at timeouts only now and then. A client that must know sooner stops waiting by itself:
+# The crosses come late, because the batcher looks at timeouts only now and then. Lines without a cross leave the figure: these requests are refused later, too. A client that must know sooner stops waiting by itself:
 
 # %% tags=["triton"]
 try:
@@ -296,7 +296,7 @@ except InferenceServerException as error:
 # !curl -s $TRITON_METRICS/metrics | grep 'request_failure.*REJECTED'
 
 # %% [markdown]
-# In release 24.10, this counts timeouts, and not what a full queue refuses. So count errors at the client, too.
+# In release 24.10, the metric counts timeouts, and not what a full queue refuses. So count errors at the client, too.
 #
 # <details><summary>Under the hood: when is a timeout noticed?</summary>
 #
@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The figure shows the races as the server's run had them.
+# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. When the batcher sleeps (the first fold above), the simulation takes from the server's run.
 
 # %%
 bench = setup.simulator(lab, "short")
@@ -338,7 +338,7 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# What does your model's policy do with a burst? Send one, before your users do. Half seconds in its report are those of the folds above.
+# What does your model's policy do with a burst? Send one, before your users do. Why some waits last half a second, the folds above say.
 
 # %%
 show("at_work/burst.py")

@@ -9,6 +9,7 @@ import csv
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import tritonclient.grpc as grpc
@@ -17,8 +18,9 @@ ADDRESS = os.environ.get("TRITON_GRPC", "localhost:8001")
 
 
 def counts(client, model):
-    stats = client.get_inference_statistics(model, as_json=True)["model_stats"][0]
-    return int(stats["inference_count"]), int(stats["execution_count"])
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics(model).model_stats[0]
+    return stats.inference_count, stats.execution_count
 
 
 def main(model, report="/dev/shm/batching.csv"):

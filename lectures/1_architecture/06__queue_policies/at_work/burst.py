@@ -39,7 +39,8 @@ def main(model, count, per_second):
     for what, number in Counter(what for _, what in found).items():
         took = [ms for ms, other in found if other == what]
         print(
-            f"{number:4} {what}: median {statistics.median(took):.0f} ms, longest {max(took):.0f}"
+            f"{model}: {number} {what}; median {statistics.median(took):.0f} ms,"
+            f" longest {max(took):.0f} ms"
         )
 
 
