@@ -36,13 +36,13 @@ fixed = laboratory(models, control="none")  # a Triton server of this notebook's
 # %% [markdown]
 # ## Three modes
 #
+# `tritonserver --model-repository=/models --model-control-mode=…` ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_management.md)):
+#
 # | mode | at the start | later |
 # |---|---|---|
 # | `none` (the default) | loads everything | ignores changes, refuses commands |
-# | `poll` | loads everything | follows changes at intervals; refuses commands |
+# | `poll` | loads everything | follows changes, every `--repository-poll-secs`; refuses commands |
 # | `explicit` | loads what `--load-model` names | loads and unloads on command |
-#
-# Source: [model management](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_management.md).
 
 # %% tags=["triton"]
 import json
@@ -127,7 +127,7 @@ claim(
 #
 # ## Under load
 #
-# Four clients ask without a pause, while version 2 takes the place of version 1.
+# Four clients ask without a pause, while version 2 takes the place of version 1: in mode poll, and twice in mode explicit.
 
 
 # %% tags=["triton"]
@@ -175,18 +175,19 @@ predict(
 )
 
 # %%
-fixed.stop()  # then a server that looks into the folder each second
+# Poll: a server that looks into the folder each second.
+fixed.stop()
 begin_with("1")
 poller = laboratory(models, control="poll", poll_seconds=1)
 with clients() as answers_of_poll:
     put_in("2")
     setup.wait_for(2, answers_of_poll)
-poll = setup.watched(poller, answers_of_poll)
+poll = setup.watched(poller, answers_of_poll)  # the answers, and the loads in the server's log
 
-poller.stop()  # then a server in mode explicit, which stays until the end of this notebook
+# Explicit: a server that stays until the end of this notebook.
+poller.stop()
 begin_with("1")
-setup.half(models)  # for your task
-lab = laboratory(models, only=["digits"])
+lab = laboratory(models, only=["digits"])  # --load-model=digits
 
 # %% tags=["triton"]
 begin_with("1")
@@ -292,7 +293,7 @@ claim(
 # %% [markdown]
 # ## Which versions
 #
-# `version_policy` chooses among the folders. The guide says: names that are no numbers, or begin with 0, are [ignored](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-versions). A load command may carry a whole config, so the file stays as it is. We try three policies on six folders:
+# `version_policy` chooses among the folders. The guide says: names that are no numbers, or begin with 0, are [ignored](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-versions). Look for the exception below. In `config.pbtxt` a policy is a line such as `version_policy { specific { versions: [ 1, 2 ] } }`. A load command may carry a whole config as JSON, and the file stays as it is. We try three policies on six folders:
 
 # %% tags=["triton"]
 begin_with("1", "2", "5", "007", "two", "0")
@@ -387,6 +388,10 @@ print(version_now(triton()), "answers; is there a folder 77?", (home / "77").exi
 # ## Your turn
 #
 # In `models/half`, version 2 is cut off like version 3 above. It was meant to hold the same weights as version 1. Make both versions answer at the same time. Write your commands in a cell above the task: Python or `%%bash`. `$TRITON_MODELS` is the folder `models`.
+
+# %%
+setup.half(models)  # makes the folder anew, as it was
+show(models / "half/config.pbtxt")
 
 # %%
 task("repository.half", server=lab, models=models)

@@ -21,11 +21,11 @@ MODEL = "digits"
 _PATIENCE_S = 30.0
 #: What the notebook's function `ask` notes of an answer.
 Answer = tuple[float, float, int, str]
-#: Text in the server's log → label in the figure.
+#: Text in the server's log → label in the figure. The log says when an unload has ended, often a
+#: second after the version's last answer, so unloads are left out.
 _EVENTS = {
     r"loading: digits:(\d+)": "loads {}",
     r"successfully loaded '?digits'?": "ready",
-    r"successfully unloaded '?digits'? version (\d+)": "unloaded {}",
 }
 
 
@@ -59,7 +59,7 @@ class Watched:
 
     Attributes:
         answers: one row per request: `sent_ms`, `ms`, `version`, and `error`, "" for none.
-        events: milliseconds → the event in the server's log: loading, ready, unloaded.
+        events: milliseconds → the event in the server's log: loading, ready.
     """
 
     answers: pd.DataFrame
@@ -78,7 +78,7 @@ class Watched:
 
 
 def watched(server: Triton, answers: Sequence[Answer]) -> Watched:
-    """Join what clients saw with the loads and unloads in the server's log.
+    """Join what clients saw with the loads in the server's log.
 
     Args:
         server: the server that they asked. It is still there.
@@ -94,7 +94,7 @@ def watched(server: Triton, answers: Sequence[Answer]) -> Watched:
 
 
 def _events(log: str, began: datetime.datetime) -> dict[float, str]:
-    """Find the loads and unloads in a log, in milliseconds since `began`.
+    """Find the loads in a log, in milliseconds since `began`.
 
     The log may use another time zone, so only minutes and seconds are compared.
     """
@@ -135,11 +135,10 @@ def plot(ways: Mapping[str, Watched]) -> style.Picture:
                       label=f"version {version}")  # fmt: skip
         axes.plot(bad["sent_ms"], bad["ms"], "x", color=style.COLOURS[3], markersize=5,
                   label="failed")  # fmt: skip
-        for place, (at, words) in enumerate(sorted(watched.events.items())):
+        for at, words in watched.events.items():
+            side = "left" if words == "ready" else "right"
             axes.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
-            axes.text(
-                at, top * (0.9 - 0.17 * (place % 4)), f" {words}", color=style.GREY, fontsize=9
-            )
+            axes.text(at, top * 0.88, f" {words} ", ha=side, color=style.GREY, fontsize=9)
         axes.set_ylim(0, top)
         axes.set_ylabel("ms", color=style.GREY)
         style.legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))

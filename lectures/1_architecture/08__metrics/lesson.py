@@ -196,7 +196,7 @@ rows = {}
 for case, (name, fail) in cases.items():
     errors, change = growth(name, fail)
     change = change.filter(regex="success|failure").rename(lambda metric: metric.split("_")[-1])
-    change["success"] -= errors.count("")  # those that went well
+    change["success"] -= errors.count("")  # those that went well; max(errors) is the other one
     rows[case] = {"the client reads": max(errors).split("] ")[-1][:50], **change.astype(int)}
 wrong = pd.DataFrame(rows).T
 wrong
@@ -241,8 +241,7 @@ show("clients/load.sh")
 # sh clients/load.sh clara 2 8
 
 # %%
-few = setup.read(models, "anton.1.8", "berta.8.8", "clara.2.8")
-waits = setup.shares(few)["queue"]
+few = setup.read(models, "anton.1.8", "berta.8.8", "clara.2.8")  # perf_analyzer's reports
 setup.plot_shares(few)
 
 # %%
@@ -274,6 +273,7 @@ measure.plot_bars(gain.to_frame("gain"), title="Twice the instances", below="tim
 
 # %%
 calm = setup.undisturbed(few, many)
+waits = few["queue_ms"] / sum(few[f"{part}_ms"] for part in setup.SPANS)
 compare("metrics.cure", setup.who_gains(gain), premise=calm)
 claim(
     waits["anton"] > 0.5 and gain["anton"] >= 1.5 and gain["berta"] < 1.5,
@@ -285,7 +285,7 @@ claim(
 )
 
 # %% [markdown]
-# Instances that need the cores share them, as clara's do. What her clients measure beyond the server's parts is sending and receiving.
+# Instances that need the cores share them, as clara's do. Her clients also wait much longer than the server's parts add up to: the rest is sending 8 MB there and back.
 #
 # Can more instances never help berta? Eight clients in a loop have at most eight requests under way, one per instance. Now with more clients:
 
@@ -354,11 +354,11 @@ claim(
 # | waiting now | `nv_inference_pending_request_count` |
 
 # %% [markdown]
-# **Performance Analyzer** measures from outside, at a given load: throughput and latency. **Model Analyzer** looks for the best config within a limit of latency or memory.
+# **Performance Analyzer** (`perf_analyzer`) measures from outside. **Model Analyzer** looks for the best config within a limit of latency or memory.
 #
 # ## Your turn
 #
-# Eight clients ask `emil` in a loop, and wait long. We divide the counters by hand: which part is the largest? Correct the config with `%%writefile {models}/emil/config.pbtxt`, then `lab.load("emil")`.
+# Eight clients ask `emil` in a loop, and wait long. We divide the counters by hand: which part is the largest? Correct the config with `%%writefile {models}/emil/config.pbtxt`; then load it with the `curl` of `load.sh`.
 
 # %% tags=["triton"]
 import subprocess
@@ -384,7 +384,7 @@ show("at_work/bottleneck.py")
 # %% tags=["triton"]
 load = subprocess.Popen(ask, stdout=subprocess.DEVNULL)  # some load to see
 # %run at_work/bottleneck.py 1
-load.wait()
+_ = load.wait()
 
 # %% [markdown]
 # ## What to remember

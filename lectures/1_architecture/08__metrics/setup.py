@@ -200,7 +200,7 @@ def plot_shares(reports: pd.DataFrame) -> style.Picture:
     names = [f"{name}: {ms:.0f} ms" for name, ms in whole.items()]
     figure = style.Picture(8.4, 1.1 + 0.42 * len(names), "Shares of a request's time per service")
     axes = figure.subplots()
-    style.panel(axes, "Where a request's time goes", below="% of its time in the server", grid="x")
+    style.panel(axes, "Where a request's time in the server goes", below="% of this time", grid="x")
     left = np.zeros(len(names))
     for part in SPANS:
         axes.barh(names, percent[part], left=left, height=0.6, label=part, **style.fill(part))

@@ -29,6 +29,7 @@ lab = laboratory(models, options=pings)  # the options are for the section on ke
 import os
 
 import numpy as np
+import pandas as pd
 import tritonclient.http as http
 from sklearn.datasets import load_digits
 
@@ -98,17 +99,17 @@ message.raw_input_contents.append(pictures.tobytes())
 image = grpc.InferInput("image", pictures.shape, "FP32")
 image.set_data_from_numpy(pictures)
 answer = over_grpc.infer("digits_onnx", [image]).get_response()
-grpc_sizes = {"request": message.ByteSize(), "answer": answer.ByteSize()}
-grpc_sizes
+sizes = pd.read_csv(models / "sizes.csv", sep=":", index_col="form")
+sizes.loc["gRPC"] = [message.ByteSize(), answer.ByteSize()]
+sizes.loc[["gRPC"]]
 
 # %%
-sizes = setup.read_sizes(models / "sizes.csv", gRPC=grpc_sizes)
-request_bytes = sizes["request"]
-rest = request_bytes.drop(["JSON, as they are", "JSON, darker"]).max() / pictures.nbytes - 1
 measure.plot_bars(sizes, title=f"64 pictures are {pictures.nbytes:,} bytes", below="bytes")
 
 # %%
 seen = Premise(sizes["answer"].min() > 1000, "a request was refused")
+request_bytes = sizes["request"]
+rest = max(request_bytes["binary, darker"], request_bytes["gRPC"]) / pictures.nbytes - 1
 text, dark = request_bytes["JSON, as they are"], request_bytes["JSON, darker"]
 few, many = "they grow by some per cent", "they more than double"
 same = "nothing: there are as many numbers as before"
@@ -138,8 +139,6 @@ predict(
 
 # %% tags=["triton"]
 import time
-
-import pandas as pd
 
 
 def burst(**options):
@@ -176,7 +175,7 @@ claim(
 )
 
 # %% [markdown]
-# Over HTTP/1.1 one connection carries one request at a time. The client library opens `concurrency` connections, by default 1. So seven requests wait *in the client*, and the server's batcher never sees them.
+# Over HTTP/1.1 one connection carries one request at a time. The client library opens `concurrency` connections, by default 1. So seven requests wait *in the client*, and the server's batcher never sees them. With eight it does: one is executed at once, the others form a batch.
 #
 # gRPC uses HTTP/2: one connection carries many requests at once.
 
@@ -305,6 +304,7 @@ inside.set_data_from_numpy(big)
 ms_inside = median_ms(over_grpc.infer, "square", [inside])
 reply = over_grpc.infer("square", [inside]).get_response()
 print(f"{ms_inside:.0f} ms, an answer of {reply.ByteSize():,} bytes")
+# The same tensors once more, without data: the next cell says in which memory they lie.
 there, back = grpc.InferInput("INPUT", big.shape, "FP32"), grpc.InferRequestedOutput("OUTPUT")
 
 # %% [markdown]

@@ -1,4 +1,4 @@
-"""For 09__wire: a repository, a tap that counts bytes, and a table of sizes.
+"""For 09__wire: a repository, and a tap that counts bytes.
 
 models = setup.models()                      # a repository: digits_onnx, square and nap
 server = laboratory(models)
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pandas as pd
 from tritonclient import grpc
 
 from workbook import measure, zoo
@@ -94,13 +93,3 @@ def idle_bytes(server: Server, seconds: float, options: grpc.KeepAliveOptions | 
         tap.reset()
         time.sleep(seconds)
         return tap.sent
-
-
-def read_sizes(file: Path, **more: Mapping[str, int]) -> pd.DataFrame:
-    """Read the bytes of requests and answers that `curl` has counted, one row per form.
-
-    Args:
-        file: lines of `form:request:answer`, with a header.
-        more: rows that are added, e.g. `gRPC={"request": 16422, "answer": 2600}`.
-    """
-    return pd.concat([pd.read_csv(file, sep=":", index_col="form"), pd.DataFrame(more).T])

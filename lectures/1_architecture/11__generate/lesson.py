@@ -19,8 +19,9 @@ setup.place_models(models)  # llama: a language model; parrot: it repeats the pr
 lab = laboratory(models)  # a Triton server of this notebook's own
 
 # %% [markdown]
-# The course's Llama is tiny: it knows Python's documentation, and little else.
-#
+# The course's Llama is tiny: it knows Python's documentation, and little else. Where it has not been built, the parrot takes its place, and repeats the prompt.
+
+# %% [markdown]
 # ## Text in, text out
 #
 # The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON with one field per input of the model. Here `stream` is such an input: it says whether the model sends each piece as soon as it is made.
@@ -60,8 +61,8 @@ predict(
     {
         "status 200 and the whole text": "Triton does not know that these tensors are text. It "
         "joins nothing: a program in front of it has to.",
-        "status 400 and an error": "The error is there, but the status is that of the first "
-        "response, and this response was good. Check the body, not the status alone.",
+        "status 400 and an error": "The error is there, but the status says nothing of it. Check "
+        "the body, not the status alone.",
         "status 200 and the first piece": "`generate` waits for the last response, counts the "
         "responses, and finds more than one.",
         "status 200 and an error": None,
@@ -78,7 +79,7 @@ good = Premise(at_once.status_code == 200, "the first request failed, too")
 compare("generate.many", f"status {many.status_code} and {kind}", premise=good)
 claim(
     kind == "an error",
-    "`generate` wants exactly one response. The error comes with the status of the first.",
+    "`generate` wants exactly one response. With more, the body is an error.",
     "Run the cell with the request again.",
     id="generate.one",
 )
@@ -230,8 +231,9 @@ claim(
 )
 
 # %% [markdown]
-# So a client of `generate_stream` looks into *each* event for the field `error`.
-#
+# The status is sent with the first response, so it cannot tell of a later fault; so it was with `generate`, too. A client of `generate_stream` looks into *each* event for the field `error`.
+
+# %% [markdown]
 # ## OpenAI's protocol
 #
 # Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes OpenAI's form of the answer. `workbook openai` starts the course's own; here it runs in this kernel. After `make vllm`, vLLM's model answers.

@@ -59,7 +59,7 @@ with core.environment():
     inside = setup.Inside(core, core.new("ServerNew", options), models)
 now, more = setup.look()
 for process in processes:
-    more.remove(process)
+    more.remove(process)  # those that are new are left
 print("ready:", core.yes("ServerIsReady", inside.pointer), "· new processes:", more)
 print("ports before:", ports, "· now:", now)
 

@@ -23,7 +23,8 @@ def counters():
         for sample in family.samples if family.type == "counter" else ():
             name = sample.name.removeprefix("nv_inference_").removesuffix("_total")
             rows.append((sample.labels.get("model"), name, sample.value))
-    return pd.DataFrame(rows).pivot_table(index=0, columns=1, values=2, aggfunc="sum")
+    table = pd.DataFrame(rows, columns=["model", "name", "value"])
+    return table.pivot_table("value", "model", "name", aggfunc="sum")
 
 
 def main(seconds="10"):
@@ -35,7 +36,7 @@ def main(seconds="10"):
     table["batch"] = grown["count"] / grown["exec_count"]
     for part in ("queue", "compute_input", "compute_infer", "compute_output"):
         table[part] = grown[f"{part}_duration_us"] / count / 1000
-    print(table[count > 0].round(1).to_string())
+    print(table[count > 0].round(1).reset_index().to_string(index=False))
 
 
 if __name__ == "__main__":
