@@ -223,7 +223,7 @@ client.load_model("checked")
 with ThreadPoolExecutor() as pool:
     raised = list(pool.map(error_of, [0, 1, 7, 2]))
     returned = list(pool.map(error_of, [0, 1, -1, 2]))
-print(*raised, "--", *returned, sep="\n")
+print(*[error or "answered" for error in (*raised, "--", *returned)], sep="\n")
 
 # %%
 failed = [sum(map(bool, raised)), sum(map(bool, returned))]
