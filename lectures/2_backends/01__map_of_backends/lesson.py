@@ -30,7 +30,7 @@ setup.set_places(lab)  # TRITON_BACKENDS: its folder of backends, TRITON_LOG: it
 # ls */libtriton_*.so */model.py
 
 # %% [markdown]
-# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
+# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX, Python only prepares the model; the answers are computed [without it](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
 #
 # We load one model of each kind (20 s). Where nothing follows the name, it was loaded:
 
@@ -105,7 +105,7 @@ SLIDES = [
 print(*[platform for _, platform in SLIDES if platform])
 
 # %% [markdown]
-# To try a name, we load a model that has a config and no files. It is refused in any case. If the server does not know the name, it says so. For a config, the reason stands only in its log (at work: `docker logs`).
+# To try a name, we load a model that has a config and no files, so it is refused in any case. If the reason is one of the three in `UNKNOWN`, the server does not know the name. Why it refuses a *config*, it does not tell the client: that stands only in its log (at work: `docker logs`).
 
 # %% tags=["triton"]
 import functools
@@ -130,7 +130,7 @@ def write_tried(lines):
 # %% tags=["triton"]
 @functools.cache
 def refusal(lines):
-    """What the server says to a model with these lines in its config; its log comes second."""
+    """Load a model with these lines in its config; return what the client and the log say."""
     write_tried(lines)
     log = Path(os.environ["TRITON_LOG"])
     before = log.stat().st_size
@@ -144,7 +144,7 @@ def refusal(lines):
         shutil.rmtree(models / "tried")
 
 
-def knows(lines):
+def knows(lines):  # yes: the refusal is about something else than the name
     return "no" if any(words in refusal(lines) for words in UNKNOWN) else "yes"
 
 
@@ -166,7 +166,7 @@ for part, platform in SLIDES:
     tried.append(row)
 
 mixed = knows('backend: "fil"\nplatform: "tensorrt_plan"')
-print("backend fil with platform tensorrt_plan:", mixed)
+print("Does it know backend fil with platform tensorrt_plan?", mixed)
 names = pd.DataFrame(tried)
 names
 
@@ -183,7 +183,7 @@ claim(
 )
 
 # %% [markdown]
-# So write `backend`. An ensemble has none: it has `platform: "ensemble"`.
+# So write `backend`. Only an ensemble has none: it has `platform: "ensemble"`.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -235,7 +235,7 @@ claim(
 )
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](../14__images/14__images.ipynb#Your-release-has) has a table. Look at the image that you will run. Not verified on a GPU.
+# The set changes between releases ([table](../14__images/14__images.ipynb#Your-release-has)): TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068), and a user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, the matrix has only TensorRT and ONNX Runtime. So look into the image that you will run. (GPUs: not verified here.)
 #
 # ## Five mistakes
 #
@@ -269,7 +269,7 @@ claim(len(refused) == 5, "All five are refused.", "Read which one it loads.", id
 # %% [markdown]
 # ## Your turn
 #
-# Two models came with configs from the slides' tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Correct both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
+# Two models came with configs from the slides' tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Correct both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `client.load_model("ir")`, or `lab.load("ir")`, which explains a refusal. The last cell checks.
 
 # %%
 setup.borrowed(models)  # keeps a folder that is there
@@ -292,8 +292,8 @@ show("at_work/backends.py")
 # %% [markdown]
 # ## What to remember
 #
-# - `backend` names the part of Triton that computes. Five platforms are left; each stands for a backend and its format.
-# - `/v2/models/M/config` says how a model is served. In the table above `runtime` is `model.py` for each stand-in, and empty for the library of the Python backend.
+# - `backend` names the part of Triton that computes. Beside `ensemble`, five platforms are left; each stands for a backend and its format.
+# - `/v2/models/M/config` says how a model is served. Its `runtime` is `model.py` where a stand-in answers, and empty where a library does.
 # - Each image has its own set of backends. Look at yours.
 
 # %% [markdown]

@@ -214,7 +214,8 @@ claim(
 
 # %%
 stubs = measure.processes(lab).query("process == 'stub'")
-stubs[["model", "memory_mb"]].round()
+newest = stubs.drop_duplicates("model", keep="last")  # after a load, the one before it ends
+newest[["model", "memory_mb"]].round()
 
 # %% [markdown]
 # ## Where an archive works
@@ -225,11 +226,14 @@ stubs[["model", "memory_mb"]].round()
 show("clients/conda_env.sh")
 
 # %%
-left = setup.run_scripts(models)  # with programs in conda's place that only create files
+left = setup.run_scripts(models)  # in conda's place a program that only creates the archive
+print(left)  # what each script, ours and the slides', leaves behind
+
+# %%
 claim(
     left["conda_env.sh"] and not left["conda_env.as_printed.sh"],
     "This script leaves its archive. The backend slides' script removes the archive that it has made.",
-    "Run this cell again.",
+    "Run the cell above again.",
     id="environments.script",
 )
 
@@ -266,7 +270,7 @@ claim(
 # python3.12 -m venv --copies --without-pip env
 # pip --python env/bin/python install numpy==1.26.4 sharpness-2.0-py3-none-any.whl
 # cp /usr/lib/libpython3.12.so.1.0 env/lib/
-# cp python_backend_stubs/3.12/triton_python_backend_stub .
+# cp $TRITON_STUBS/3.12/triton_python_backend_stub .  # or the one that you compiled
 # ```
 
 # %%
@@ -280,9 +284,11 @@ else:
 # ## Five mistakes
 
 # %%
-made = setup.provoke(models, lab)
-claim(len(made.refused) == 5, "All five are refused.", "Run it again.", id="environments.mistakes")
+made = setup.provoke(models, lab)  # each in a copy of grade_1, with an archive
 made
+
+# %%
+claim(len(made.refused) == 5, "All five are refused.", "Run it again.", id="environments.mistakes")
 
 # %% [markdown]
 # On a GPU (not verified) the environment holds the framework's CUDA build, often some gigabytes.

@@ -70,8 +70,8 @@ def infer(model, **arrays):
 
 # %% tags=["triton"]
 client.load_model("pytorch_model")
-half = infer("pytorch_model", INPUT__0=np.zeros((2, 5), np.float32))
-print(half)
+zeros = infer("pytorch_model", INPUT__0=np.zeros((2, 5), np.float32))
+print(zeros)  # zeros in, so both rows are the sigmoid of the bias
 
 # %%
 printed = setup.slides(lab)  # their own program and config, see the errata below
@@ -79,7 +79,7 @@ printed
 
 # %%
 claim(
-    "forward" in printed.words("on the CPU") and half.shape == (2, 1),
+    "forward" in printed.words("on the CPU") and zeros.shape == (2, 1),
     "The server answers with this model. It refuses the slides' one, see the errata.",
     "Run the cells of this section again.",
     id="pytorch.document",
@@ -197,7 +197,7 @@ claim(
 # %% [markdown]
 # ## Which names?
 #
-# `forward(image)` has one argument. We try other names for it and for the output, in copies of the config. The answer is that of this course's stand-in. NVIDIA's backend loads all four.
+# `forward(image)` has one argument. We try other names for it and for the output, in copies of the config. This course's stand-in checks names more strictly than NVIDIA's backend, see below.
 
 # %%
 predict(
@@ -249,11 +249,11 @@ claim(
 )
 
 # %% [markdown]
-# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend checks no numbers; it warns only of a name with `__` and no number (`libtorch.cc`).
+# Argument names count if all fit; if not, numbers, if all have one; else the order. NVIDIA's backend loads all four, so check by a request. It warns only of a name with `__` and no number (`libtorch.cc`).
 #
 # ## A GPT with three inputs
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT; here it is [a tiny one](models/ibuddha_chitchat/tiny_gpt.py). It answers 13,088 logits for each place of the text.
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT, here [a tiny one](models/ibuddha_chitchat/tiny_gpt.py), with 13,088 logits per token.
 
 # %%
 show("models/ibuddha_chitchat/config.pbtxt")
@@ -445,7 +445,7 @@ show("at_work/deploy_torch.py")
 #
 # <details><summary>You have <code>model.pt</code> from <code>torch.save(model)</code>. What does the server say, and what do you do?</summary>
 #
-# It finds no TorchScript in it. Load it in Python, script or trace it, and save that.
+# "Failed locating file constants.pkl", and that the file may be corrupted. It is not: it has no TorchScript. Load it in Python, script or trace it, and save that.
 #
 # </details>
 #

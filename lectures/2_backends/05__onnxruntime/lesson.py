@@ -172,7 +172,7 @@ claim(
 #
 # | level | optimizations |
 # |---|---|
-# | 0, the default | all |
+# | 0, the default | all: the memory layout, too |
 # | 1 | extended: joins Conv and Relu |
 # | -1 | basic |
 # | 2 | none |
@@ -201,7 +201,7 @@ predict(
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
-# for turn in {1..5}; do  # five times, because other programs may disturb some of them
+# for turn in {1..5}; do  # a minute; five turns, because others may be disturbed
 #   for model in level_{0,-1,1,2} threads_2 execution_mode_1; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
 #       -p 200 -s 100 -r 20 -f $model.$turn.csv > /dev/null
@@ -231,7 +231,7 @@ claim(
 )
 
 # %% [markdown]
-# Two threads help where a second core is free, because one convolution can be divided.
+# Only level 0 chooses the memory layout; here, that helps most. Two threads divide a convolution, where a second core is free.
 #
 # <details><summary>Under the hood: execution_mode 1</summary>
 #
@@ -291,7 +291,7 @@ claim(
 #
 # ## A sentence encoder
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a BERT for a sentence's mean vector, 768 numbers. Its team agreed on three input names. Ours has random weights; [this program](models/sps_sbert_onnx/export.py) frees batch and tokens:
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a BERT for a sentence's mean vector, 768 numbers. Its team agreed on three input names. Ours has random weights; [this program](models/sps_sbert_onnx/export.py) frees batch and tokens.
 
 # %% tags=["triton"]
 # %run models/sps_sbert_onnx/export.py {models}/sps_sbert_onnx/1/model.onnx

@@ -8,7 +8,7 @@
 #
 # **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
 #
-# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). [From 25.10 on](../14__images/14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
+# The [backend](https://github.com/triton-inference-server/openvino_backend#supported-devices) is for Intel's CPUs. [From 25.10 on](../14__images/14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
 
 # %%
 import setup
@@ -141,7 +141,7 @@ claim(
 
 # %%
 show("models/focus_openvino/config.pbtxt")
-place(models, "models/focus_openvino")
+place(models, "models/focus_openvino")  # copies its files into the server's repository
 
 # %% tags=["triton"]
 import os
@@ -237,12 +237,13 @@ claim(
 
 # %% tags=["triton"]
 import timeit
+from functools import partial
 
 ways = [(model, rows) for model in ("focus_openvino", "any_batch") for rows in (1, 8)]
 took = {way: [] for way in ways}
 for _ in range(3):
     for way in ways:  # the fastest of 20 requests
-        seconds = timeit.repeat(lambda: ask(*way), number=1, repeat=20)  # noqa: B023
+        seconds = timeit.repeat(partial(ask, *way), number=1, repeat=20)
         took[way].append(1000 * min(seconds))
 for (model, rows), turns in took.items():
     print(f"{model:14} {rows} per request: {min(turns):.1f} ms")
@@ -297,7 +298,7 @@ print(*setup.chosen_settings(lab), sep="\n")  # from the server's log
 setup.read_times(models, setup.SETTINGS, turns=2).round(2)
 
 # %% [markdown]
-# An instance computes one request at a time, so streams want as many instances.
+# Only `both_2` got the two streams that it asked for. Here they gain nothing: an instance computes one request at a time, so two streams want two instances.
 #
 # <details><summary>Under the hood: streams and instances</summary>
 #

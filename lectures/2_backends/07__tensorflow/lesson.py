@@ -72,7 +72,6 @@ claim(
     "Run the cells above again.",
     id="tensorflow.same",
 )
-print(row.served if row.repeated else row.repeated)
 formats.table()
 
 # %% [markdown]
@@ -148,7 +147,7 @@ for field in ("max_batch_size", "input", "output"):
 # %% [markdown]
 # ## A frozen graph
 #
-# The older form: one file `model.graphdef`, in which the weights are constants. `platform: "tensorflow_graphdef"`, and the names are those of nodes:
+# The older form: one file `model.graphdef`, in which the weights are constants. `platform: "tensorflow_graphdef"`, and the names are those of nodes, without `:0`:
 
 # %% tags=["triton"]
 from tensorflow.python.framework import convert_to_constants
@@ -161,7 +160,7 @@ def call(image):
 
 frozen = convert_to_constants.convert_variables_to_constants_v2(call.get_concrete_function())
 tf.io.write_graph(frozen.graph, str(models / "focus_graph/1"), "model.graphdef", as_text=False)
-print(frozen.inputs[0].name, frozen.outputs[0].name)
+print(frozen.inputs[0].name, frozen.outputs[0].name)  # the conversion has added a last node
 
 # %%
 show("models/focus_graph/config.pbtxt")
