@@ -302,7 +302,7 @@ claim(
 )
 
 # %% [markdown]
-# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) counts fewer for int8: there, scales have zero points. After a ReLU no number is negative, so symmetric scales use only half of the 256 values.
+# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. After a ReLU no number is negative, so symmetric scales use only half of the 256 values. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, whose zero points use them all.
 
 # %% [markdown]
 # ## One engine, one GPU
