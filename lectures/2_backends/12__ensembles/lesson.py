@@ -62,7 +62,6 @@ labels = client.infer("language", [text]).as_numpy("label").ravel()
 by_server = [label.decode() for label in labels]
 sent = sum(4 + len(each.encode()) for each in texts)  # 4 bytes: the text's length
 print(f"bytes per text: {2 * 64 * 8} of ids and mask, {sent / 32:.0f} of text")
-print("languages:", *by_server[:16])
 
 # %%
 claim(
@@ -103,7 +102,7 @@ place(models, "models/ensemble_model")
 show("models/ensemble_model/config.pbtxt")
 
 # %% language="bash" tags=["triton"]
-# for model in tokenizer model ensemble_model; do
+# for model in tokenizer model ensemble_model; do  # up to 20 seconds
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 # curl -s $TRITON_HTTP/v2/models/ensemble_model/infer -d '{"inputs": [{"name": "prompt",
