@@ -142,7 +142,7 @@ predict(
 )
 
 # %%
-# A second model with this config, corrected until the server takes it (about a minute). Its
+# A second model with this config, corrected until the server takes it (half a minute). Its
 # model.json has two more engine arguments.
 printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
 narrow = {"max_model_len": 200, "max_num_seqs": 1}
