@@ -60,7 +60,7 @@ treelite.sklearn.import_model(forest).serialize(models / "treelite_checkpoint/1/
 # !cd $TRITON_MODELS && wc -c */1/*
 
 # %% [markdown]
-# FIL fills in nothing, so a config has the input, the output and `max_batch_size`. The names of the tensors are given. `predict_proba` asks for one probability per class; `cpu_nthread` is the number of threads.
+# FIL fills in nothing, so a config has the input, the output and `max_batch_size`. Its tensors are always called `input__0` and `output__0`. `predict_proba` asks for one probability per class; `cpu_nthread` is the number of threads.
 
 # %%
 show("models/lightgbm/config.pbtxt")
@@ -98,14 +98,15 @@ claim(
 )
 
 # %% [markdown]
-# FIL does not read pickles: Treelite makes a checkpoint of a scikit-learn forest.
+# A container [before 26.01](../14__images/14__images.ipynb#Your-release-has) refuses files of XGBoost 3.1 or newer, such as these two: train with an older one for it.
 #
 # <details><summary>Under the hood: which release reads which file</summary>
 #
-# Since 3.1 XGBoost writes two things that FIL [before 26.01](../14__images/14__images.ipynb#Your-release-has) refuses. For such a release train with an older XGBoost, or remove them: `save_xgboost` in the course's `workbook/zoo/forests.py` does. See [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
+# Since 3.1 XGBoost writes two things that older FIL cannot read: `base_score` as a list, and a section `cats`. `save_xgboost` in the course's `workbook/zoo/forests.py` removes them. See [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
 #
 # </details>
-#
+
+# %% [markdown]
 # ## What an answer holds
 #
 # A question with two classes: is it an 8? One file of trees gets three configs. They differ in `output_class` ("the answer is a class") and `predict_proba`:
@@ -130,7 +131,7 @@ predict(
 # %% tags=["triton"]
 eights = xgboost.XGBClassifier(n_estimators=20, max_depth=3, base_score=0.5, n_jobs=1)
 eights.fit(x_train, y_train == 8)
-for name in ("score", "verdict", "both", "shares"):
+for name in ("score", "verdict", "both"):
     eights.save_model(models / name / "1/xgboost.json")
     client.load_model(name)
 
@@ -187,12 +188,15 @@ claim(
 # The guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](../14__images/14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Which pixels decide?
 #
-# A second output, `treeshap_output`, splits the sum of the leaves into a share for each of the 64 pixels, and a bias (*SHAP values*):
+# A second output, `treeshap_output`, splits the sum of the leaves into a share for each of the 64 pixels, and a bias (*SHAP values*). Below, violet pixels speak for an 8, and orange ones against it:
 
 # %% tags=["triton"]
+eights.save_model(models / "shares/1/xgboost.json")
+client.load_model("shares")
 shares = ask("shares", x, "treeshap_output")
 sums = eights.predict(x, output_margin=True)
 off = abs(shares.sum(1) - sums).max()
@@ -211,7 +215,7 @@ claim(
 )
 
 # %% [markdown]
-# The surest 8, the least sure 8, and the likeliest other digit: violet pixels speak for an 8, orange ones against it. FIL computes them on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
+# Drawn are the surest 8, the least sure 8, and the likeliest other digit. FIL computes shares on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
 #
 # ## Two rows
 #
@@ -275,7 +279,7 @@ claim(
 #
 # ## One row, many rows
 #
-# The 200 trees of `xgboost_json`, asked for 1, 16 or 256 digits per request. One request is under way at a time. *perf_analyzer* takes the digits from a file. `rate` measures XGBoost in this process, with one thread.
+# The 200 trees of `xgboost_json` (20 rounds, ten classes) get 1, 16 or 256 digits per request, one request at a time. *perf_analyzer* takes the digits from a file. `rate` measures XGBoost in this process, with one thread.
 
 # %%
 predict(
@@ -342,12 +346,15 @@ claim(
 # %%
 from workbook.lessons import mistakes
 
-change, last = mistakes.config, 'key: "cpu_nthread" value: { string_value: "1"'
+change = mistakes.config  # what is right in the config, and what takes its place
 several = {
     "one underscore": change("output__0", "output_0"),
     "a pixel is missing": change("dims: [ 64 ]", "dims: [ 63 ]"),
     "no threshold": change('key: "threshold"', 'key: "treshold"'),
-    "two values, dims of one": change(last, 'key: "predict_proba" value: { string_value: "true"'),
+    "two values, dims of one": change(
+        'key: "cpu_nthread" value: { string_value: "1"',
+        'key: "predict_proba" value: { string_value: "true"',
+    ),
     "another format": change('"xgboost_json"', '"xgboost_ubj"'),
     "the old format": change('"xgboost_json"', '"xgboost"'),
 }

@@ -100,7 +100,7 @@ claim(
 # %% [markdown]
 # ## Whose pixels?
 #
-# The network was trained with Pillow's pixels. When Pillow shrinks a picture, each pixel is a mean of all that it covers. OpenCV's bilinear mode takes four (PyTorch computes the same here). DALI will be asked by default, and with `antialias=False`.
+# The network was trained with Pillow's pixels. When Pillow shrinks a picture, each pixel is a mean of all that it covers. OpenCV's bilinear mode takes four (PyTorch computes the same here). DALI runs below with its defaults, and with `antialias=False`.
 
 # %% tags=["triton"]
 import io
@@ -149,12 +149,11 @@ pixels = {
     "DALI, antialias=False": decode("four", files),
     "as OpenCV, bilinear": np.stack([opencv(file) for file in files]) / np.float32(127.5) - 1,
 }
-logits = {name: ask("focus", each) for name, each in pixels.items()}
-changed = {}
-for name, each in pixels.items():
-    grey = abs(each - pixels["Pillow"]).mean() * 127.5
-    verdicts, trained = logits[name].argmax(1), logits["Pillow"].argmax(1)
-    changed[name] = int(np.count_nonzero(verdicts - trained))
+logits = {name: ask("focus", rows) for name, rows in pixels.items()}
+changed, trained = {}, logits["Pillow"].argmax(1)
+for name, rows in pixels.items():
+    grey = abs(rows - pixels["Pillow"]).mean() * 127.5
+    changed[name] = int((logits[name].argmax(1) != trained).sum())
     print(f"{name:22} differs by {grey:.2f} grey levels; verdicts changed: {changed[name]}")
 
 # %%
@@ -174,7 +173,7 @@ claim(
 )
 
 # %% [markdown]
-# The figure shows a picture whose verdict changed, and the distance from Pillow's pixels. Count verdicts.
+# The figure shows the picture whose verdict changed most, and its distance from Pillow's. Count verdicts.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -324,7 +323,7 @@ claim(
 #
 # ## From CPU to GPU, and back?
 #
-# Each step has a device, and `mixed` is a decoder from CPU to GPU. Which routes does DALI serialize? `.gpu()` and `.cpu()` move a picture.
+# Each step runs on the CPU or on a GPU. A decoder with `mixed` begins on the CPU and ends on the GPU; `.gpu()` and `.cpu()` move a picture. Which routes does DALI serialize? That needs no GPU.
 
 
 # %% tags=["triton"]
@@ -363,7 +362,7 @@ claim(
 )
 
 # %% [markdown]
-# Keep to the rule first CPU, then GPU: the older *executor* (`exec_dynamic=False`), which runs the steps, knows no way back. We could not try which one the container's DALI takes.
+# An *executor* runs the steps, and the older one (`exec_dynamic=False`) knows no way back. We could not try which one the container's DALI takes, so keep to the rule: first CPU, then GPU.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -394,7 +393,7 @@ mistakes.provoke(lab, "dali_model", several)
 # %% [markdown]
 # ## Your turn
 #
-# `models/front/1/dali.py` was copied from another network. Make its pixels those that this network was trained with. Change the file in a new cell (`%%writefile {models}/front/1/dali.py`), then run the last cell again: it loads the model.
+# `models/front/1/dali.py` was copied from another network. Make its pixels those that this network was trained with. Change the file in a new cell (`%%writefile {models}/front/1/dali.py`), then run the cell with the task again: it loads the model.
 
 # %%
 setup.front(models)  # writes the folder only where it is missing

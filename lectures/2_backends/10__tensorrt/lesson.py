@@ -109,7 +109,7 @@ command = Path("models/focus_tensorrt/build.sh").read_text()
 print(*re.findall(r"--(\w+)Shapes=(\w+):(\S+)", command), sep="\n")
 
 # %% [markdown]
-# The command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has more options. Which ones does TensorRT 11 ([your release's](../14__images/14__images.ipynb#Your-release-has)) have?
+# The command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has more options. Which of them does TensorRT 11 still have? (Which version [your release has](../14__images/14__images.ipynb#Your-release-has).)
 
 # %%
 options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
@@ -133,10 +133,11 @@ claim(
 # `--int8 --best`, and `trtexec --onnx=model.onnx --saveEngine=model.plan --fp16` in the backend slides, are commands for older versions. There, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description): such an engine shows how fast int8 is, but its answers mean nothing.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Profiles
 #
-# The three shapes of `build.sh` make an *optimization profile*. Kernels are chosen for the middle one.
+# The three shapes of `build.sh` make an *optimization profile*. Kernels are chosen for the middle one. The cell below the question reads these shapes, and compares the slides' command with `focus.onnx`, corrected step by step.
 
 # %%
 predict(
@@ -167,14 +168,14 @@ claim(
 )
 
 # %% [markdown]
-# Nothing was built: the two shapes were read from the command. Others are errors, says NVIDIA's page on `IOptimizationProfile`. The lines above compare the slides' command with `focus.onnx`, corrected step by step.
+# Nothing was built: the range was read from the command. An engine refuses other shapes, says NVIDIA's page on `IOptimizationProfile`.
 #
 # ## The builder in Python
 #
 # The Python package `tensorrt` builds an engine, too (not verified on a GPU; the names are in NVIDIA's bindings 10.4 and 11.4).
 
 # %% [markdown]
-# Today (`trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan):
+# `trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan:
 #
 # ```python
 # builder = trt.Builder(logger)
@@ -301,7 +302,7 @@ claim(
 )
 
 # %% [markdown]
-# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) counts fewer for int8: there, scales have zero points. After a ReLU no number is negative, so symmetric scales use only half of the 256 values.
+# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. After a ReLU no number is negative, so symmetric scales use only half of the 256 values. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, whose zero points use them all.
 
 # %% [markdown]
 # ## One engine, one GPU
@@ -311,7 +312,7 @@ claim(
 # %% [markdown]
 # ## Layers and times
 #
-# On a GPU machine, `--exportProfile` writes the time of each layer, `--exportLayerInfo` what was fused, `--exportTimes` the time of each run. The course has not recorded such a run. Put the folder `trtprofile` of yours into `.workbook/lectures`, and draw its slowest layers:
+# On a GPU machine, `--exportProfile` writes the time of each layer, `--exportLayerInfo` what was fused, `--exportTimes` the time of each run. The course has not recorded such a run. If you have one, put its folder into `.workbook/lectures` as `trtprofile`, and draw the slowest layers:
 #
 # ```python
 # setup.plot_profile(models.parent / "trtprofile")

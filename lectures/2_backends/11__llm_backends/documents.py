@@ -84,17 +84,16 @@ def steps(models: Path, name: str = setup.NAME, **arguments: Any) -> dict[str, E
     """Return the corrections of the slides' vLLM config, in the order in which the server asks.
 
     Args:
-        models: the repository. The weights are put into it. The last steps write model.json and,
-            without vLLM, the program that takes its place.
+        models: the repository. The weights and the model's model.json are put into it. Without
+            vLLM, the last step writes the program that takes its place.
         name: the folder of the model.
         arguments: engine arguments beside those of `setup.NAME`.
     """
-    setup.place_weights(models)
+    setup.write_model(models, name, **arguments)
     without_name = put(f'name: "{setup.NAME}"\n', "")
     found: dict[str, Edit] = {
         "with braces": lambda text: without_name(closed(text)),
-        "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
-        "with model.json, and its own names": _with_arguments(models, name, arguments),
+        "without batches, with the backend's own names": _as_the_backend_has_it,
     }
     if not setup.has_vllm():
         found["Transformers in vLLM's place"] = _in_its_place(models, name)
@@ -124,13 +123,11 @@ def _in_its_place(models: Path, name: str) -> Edit:
     return change
 
 
-def _with_arguments(models: Path, name: str, arguments: Mapping[str, Any]) -> Edit:
-    def change(text: str) -> str:
-        setup.write_model(models, name, **arguments)
-        _, _, own = (setup.HERE / setup.NAME / "config.pbtxt").read_text("utf-8").partition("\n\n")
-        return f"{without_tensors(text).rstrip()}\n{own}"
-
-    return change
+def _as_the_backend_has_it(text: str) -> str:
+    """No batches and no tensors of its own; the parameters stay."""
+    _, _, own = (setup.HERE / setup.NAME / "config.pbtxt").read_text("utf-8").partition("\n\n")
+    without_batches = put("max_batch_size: 1", "max_batch_size: 0")(text)
+    return f"{without_tensors(without_batches).rstrip()}\n{own}"
 
 
 def engine_steps(models: Path) -> dict[str, Edit]:

@@ -6,9 +6,9 @@
 # %% [markdown]
 # # LLM backends
 #
-# **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and gain over Transformers in a Python model?
+# **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and what do they gain over Transformers in a Python model?
 #
-# Each engine of vLLM takes up to 3 GB here; two run at a time. Unload that of `make lab`.
+# Each engine of vLLM takes up to 3 GB here; two run at a time. Unload that of `make lab` (the cell's last line).
 
 # %%
 import documents
@@ -142,8 +142,8 @@ predict(
 )
 
 # %%
-# A second model: what the server refuses is corrected, and the three parameters stay. Its
-# model.json has two more engine arguments. This takes about a minute.
+# A second model with this config, corrected until the server takes it (half a minute). Its
+# model.json has two more engine arguments.
 printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
 narrow = {"max_model_len": 200, "max_num_seqs": 1}
 corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "narrow", **narrow))
@@ -177,17 +177,17 @@ claim(
 #
 # <details><summary>Errata: the backend slides</summary>
 #
-# Engine arguments belong into `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
+# Engine arguments belong in `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
 #
 # </details>
 #
 # ## Engine arguments
 #
-# All [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in `model.json`. These decide most ("–": vLLM chooses):
+# All [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in `model.json`. These decide most ("–": vLLM chooses). Eight clients ask both models; `narrow` has `max_num_seqs` 1:
 
 # %%
 at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
-print("8 clients ask. Requests under way, at most:", at_once)
+print("Requests under way, at most:", at_once)
 documents.arguments().style.set_properties(**{"text-align": "left"})
 
 # %%
@@ -300,7 +300,7 @@ claim(
 )
 
 # %% [markdown]
-# Below 100 %, the engine's own work decides: the network is small. With 40 million parameters (`BENCHMARKS.md`):
+# Less than 100 %? Then the engine's own work takes the time: the network is small. With 40 million parameters (`BENCHMARKS.md`):
 #
 # | tokens per second | equal lengths | mixed lengths |
 # |---|---|---|

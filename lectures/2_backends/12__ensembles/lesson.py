@@ -61,7 +61,7 @@ text.set_data_from_numpy(np.array(texts, object)[:, None])
 labels = client.infer("language", [text]).as_numpy("label").ravel()
 by_server = [label.decode() for label in labels]
 sent = sum(4 + len(each.encode()) for each in texts)  # 4 bytes: the text's length
-print(f"bytes per text: {2 * 64 * 8} of ids and mask, {sent / 32:.0f} of text; {by_server}")
+print(f"bytes per text: {2 * 64 * 8} of ids and mask, {sent / 32:.0f} of text")
 
 # %%
 claim(
@@ -102,7 +102,7 @@ place(models, "models/ensemble_model")
 show("models/ensemble_model/config.pbtxt")
 
 # %% language="bash" tags=["triton"]
-# for model in tokenizer model ensemble_model; do
+# for model in tokenizer model ensemble_model; do  # up to 20 seconds
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 # curl -s $TRITON_HTTP/v2/models/ensemble_model/infer -d '{"inputs": [{"name": "prompt",
@@ -115,13 +115,13 @@ show("models/ensemble_model/config.pbtxt")
 
 # %% tags=["triton"]
 FAULTS = [  # a file, what is right in it, and what takes its place
-    ("ensemble_model/config.pbtxt", ' value: "output_0" }', " }"),
+    ("ensemble_model/config.pbtxt", ' value: "output_0" }', " }"),  # why: in the server's log
     ("tokenizer/config.pbtxt", "KIND_CPU", "KIND_GPU gpus: [ 99 ]"),  # no machine has it
     ("tokenizer/1/model.py", '"prompt"', '"TEXT"'),
     ("tokenizer/1/model.py", "padding=True", "padding=False"),
 ]
-two = grpc.InferInput("prompt", [2], "BYTES")
-two.set_data_from_numpy(np.array(["Lettisch", "das Litauische"], object))
+prompts = np.array(["Lettisch", "das Litauische"], object)
+two = grpc.InferInput("prompt", [2], "BYTES").set_data_from_numpy(prompts)
 
 # %% tags=["triton"]
 noticed = []
@@ -135,7 +135,7 @@ for name, right, wrong in FAULTS:
     except InferenceServerException as error:
         noticed.append(step)
         message = error.message().replace(os.environ["TRITON_MODELS"], "")  # shorter paths
-        print(f"{wrong}, at the {step}: {message[:280]}\n")
+        print(f"{right!r} → {wrong!r}, at the {step}: {message[:280]}\n")
     file.write_text(content)
     client.load_model(name.split("/")[0])
     client.load_model("ensemble_model")
@@ -159,7 +159,7 @@ claim(
 #
 # ## The same steps as a program
 #
-# *Business logic scripting* (BLS): a Python model calls others. It can loop and decide ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `language_bls` takes the requests that wait one by one. `bls_joined` joins their rows, as [02](../02__python/02__python.ipynb) advises.
+# *Business logic scripting* (BLS): a Python model calls others. It can loop and decide ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `language_bls` takes the waiting requests one after the other. `bls_joined` joins their rows, as [02](../02__python/02__python.ipynb) advises.
 
 # %%
 show("models/language_bls/1/model.py", "models/bls_joined/1/model.py")
@@ -262,7 +262,7 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# Texts meet in the steps' batchers, and each goes on by itself. Joined rows need three calls in all, but share their errors. With `async_exec`, calls meet in batches, but there are still three per text.
+# In the ensemble, texts meet in each step's batcher. Joined rows need only three calls for all texts, but one bad text fails them all. With `async_exec`, each text still takes three calls.
 #
 # <details><summary>Under the hood: streams</summary>
 #
@@ -302,41 +302,51 @@ predict(
     },
 )
 
+
+# %% tags=["triton"]
+def all_at_once(model):
+    """Send the 16 texts at the same time; return their scores, and the executions."""
+    client.load_model(model)
+    start = counts(model)
+    with ThreadPoolExecutor(16) as workers:
+        found = np.concatenate(list(workers.map(partial(classify, model), tokens)))
+    computed, needed = counts(model) - start
+    print(f"{model}: {computed} texts, {needed} executions")
+    return found, needed
+
+
+alone, by_length = all_at_once("lengths")
+
+# %%
+different = len({one_text.size for one_text in tokens})
+kind = "1" if by_length == 1 else "a few"
+longest = "one per length, or more" if by_length >= different else kind
+counted_all = Premise(len(alone) == 16, "not all texts were answered")
+compare("ensembles.lengths", longest, premise=counted_all)
+
 # %% [markdown]
-# `packed`, the same network, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length. `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)). Below: the 16 texts as one batch in this process.
+# A text of another length ends a batch. `packed`, the same network, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length; `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)).
 
 # %%
 place(models, "models/packed")
 show("models/packed/config.pbtxt")
-setup.session_ms(models, tokens)
+setup.session_ms(models, tokens)  # the 16 texts as one batch in this process: ONNX Runtime alone
 
 # %% tags=["triton"]
-needed, logits = {}, {}
-for model in ("lengths", "packed"):
-    client.load_model(model)
-    start = counts(model)
-    with ThreadPoolExecutor(16) as workers:
-        logits[model] = np.concatenate(list(workers.map(partial(classify, model), tokens)))
-    computed, needed[model] = counts(model) - start
-    print(f"{model}: {computed} texts, {needed[model]} executions")
-difference = np.abs(logits["packed"] - logits["lengths"]).max()
+joined, at_once = all_at_once("packed")
+difference = np.abs(joined - alone).max()
 
 # %%
-different = len({one_text.size for one_text in tokens})
-kind = "1" if needed["lengths"] == 1 else "a few"
-longest = "one per length, or more" if needed["lengths"] >= different else kind
-counted_all = Premise(len(logits["lengths"]) == 16, "not all texts were answered")
-compare("ensembles.lengths", longest, premise=counted_all)
 claim(
-    needed["packed"] == 1 < needed["lengths"] and difference < 1e-3,
-    f"Ragged: one execution in place of {needed['lengths']}; scores differ by {difference:.0e}.",
-    "Run the cell before this one again.",
-    premise=Premise(needed["packed"] < 4, "the texts came more than 200 ms apart"),
+    at_once == 1 < by_length and difference < 1e-3,
+    f"Ragged: one execution in place of {by_length}; scores differ by {difference:.0e}.",
+    "Run the two cells with `all_at_once` again.",
+    premise=Premise(at_once < 4, "the texts came more than 200 ms apart"),
     id="ensembles.ragged",
 )
 
 # %% [markdown]
-# A text of another length ends a batch. Padding is computed like text; yet `packed` may be slower, because its attention first compares the tokens of all texts.
+# Padding is computed like text; yet `packed` may be slower, because its attention first compares the tokens of all texts.
 #
 # ## A step fails
 #
@@ -377,7 +387,7 @@ task("ensembles.blank", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which step is the slow one, and does it batch? The server has counted it for each step:
+# Which step is the slow one, and does it batch? The server has counted it for each step since the step was loaded (`language_onnx`: in the section before):
 
 # %%
 show("at_work/steps.py")

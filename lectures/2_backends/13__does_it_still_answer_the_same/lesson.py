@@ -95,12 +95,6 @@ claim(
 #
 # </details>
 #
-# <details><summary>Under the hood: unsigned weights</summary>
-#
-# The next cell stores the dynamic file's weights as unsigned numbers, because ONNX Runtime has no dynamic convolution for signed ones (its issue 15888).
-#
-# </details>
-#
 # ## int8
 #
 # *Dynamic* quantization measures each activation's range when the network runs. *Static* quantization measures it beforehand, on examples: *calibration*. Here these are 256 training pictures.
@@ -109,6 +103,7 @@ claim(
 from onnxruntime import quantization as q
 
 dynamic_file = models / "focus_dynamic/1/model.onnx"
+# Unsigned: ONNX Runtime has no dynamic convolution with signed weights (its issue 15888).
 q.quantize_dynamic(fp32_file, dynamic_file, weight_type=q.QuantType.QUInt8)
 
 
@@ -174,7 +169,7 @@ for name in ("focus_fp16", "focus_bf16", "focus_dynamic", "focus_static"):
         "verdicts changed": other.sum(),
         "their scores, at most": abs(exact[other]).max(initial=0),
     }
-near = pd.DataFrame(rows).T
+near = pd.DataFrame.from_dict(rows, orient="index")
 near.round(3)
 
 # %% [markdown]
@@ -198,7 +193,7 @@ claim(
 # %% [markdown]
 # So two things decide: how large the differences are, and how many of *your* inputs have a score that near to the threshold. Count both on your own data.
 #
-# This lecture's table has speed, size and memory, too, as measured on this machine so far. It takes about a minute. `repeated` says whether two measurements agreed.
+# And what does a format gain? This table has the formats of the whole lecture, if their notebooks ran on this machine. It takes about a minute. `repeated`: two measurements agreed.
 
 # %%
 setup.measure_formats(lab, models)

@@ -23,11 +23,11 @@ _NEARER = 0.5  # of the largest deviation of a score in a model with all nodes i
     "same_answers.camera",
     hints=(
         "Which tensors are large, and which are small? Print the first and the last node of "
-        "`raw.graph.node`, and think of the counts: after which node are they gone?",
+        "`onnx.load(raw_file).graph.node`: after which node are the large counts gone?",
         "The first convolution takes away black and divides by the gain. What comes out of it is "
         "of the size of 1, and fp16 holds that well.",
         "`convert_float_to_float16` has an argument `node_block_list`: names of nodes that stay in "
-        "fp32. The name of the first node is `raw.graph.node[0].name`.",
+        "fp32. The name of the first node is `onnx.load(raw_file).graph.node[0].name`.",
     ),
 )
 def camera(server: Triton) -> None:

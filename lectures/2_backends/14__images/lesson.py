@@ -51,7 +51,7 @@ print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 setup.linked(setup.contents())
 
 # %% [markdown]
-# Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. For TensorRT in `py3`, look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
+# Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. It does not name the TensorRT of `py3`: look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
 #
 # What came, and what went:
 
@@ -59,8 +59,6 @@ setup.linked(setup.contents())
 setup.linked(setup.changes())
 
 # %% [markdown]
-# The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
-#
 # [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) take `23.10-py3`, and warn that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
 
 # %% [markdown]
@@ -168,7 +166,7 @@ for entry in client.get_model_repository_index():
 # %% [markdown]
 # ## A smaller image
 #
-# `compose.py`, of the [server's repository](https://github.com/triton-inference-server/server/blob/main/compose.py), takes the base and copies parts of the full image into it. This command needs Docker, and was not run here:
+# `compose.py`, of the [server's repository](https://github.com/triton-inference-server/server/blob/main/compose.py), takes the base and copies parts of the *full* image, `py3`, into it ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)). This command needs Docker, and was not run here:
 #
 # ```sh
 # python3 compose.py --backend pytorch --repoagent checksum \
@@ -193,7 +191,7 @@ for entry in client.get_model_repository_index():
 # %% [markdown]
 # ## A model that is too new
 #
-# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one. Which one has ours?
+# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one of them. The format of our file:
 
 # %% tags=["triton"]
 import onnx

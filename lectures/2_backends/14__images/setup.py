@@ -47,8 +47,8 @@ def contents() -> pd.DataFrame:
 
 
 def changes() -> pd.DataFrame:
-    """List what each release added, changed or removed: `release`, `what`, `source`."""
-    return pd.DataFrame(_stored()["changes"])
+    """List what each release added, changed or removed: `what` and `source`, by release."""
+    return pd.DataFrame(_stored()["changes"]).set_index("release")
 
 
 def linked(table: pd.DataFrame) -> HTML:

@@ -101,7 +101,7 @@ def test_a_profile_is_read_and_drawn(tmp_path: Path) -> None:
 def test_the_notebooks_program_has_the_names_of_ours() -> None:
     """tests/zoo/test_zoo_engines.py looks the names of engines.py up in NVIDIA's bindings."""
     notebook = (paths.root() / "lectures/2_backends/10__tensorrt/lesson.py").read_text("utf-8")
-    today = notebook.split("Today (")[1].split("```")[1]
+    today = notebook.split("## The builder in Python")[1].split("```")[1]
     ours = (paths.root() / "workbook/zoo/engines.py").read_text("utf-8")
     names = set(re.findall(r"(?:trt|builder|parser|profile|config)\.[\w.]+", today))
     assert len(names) > 8
