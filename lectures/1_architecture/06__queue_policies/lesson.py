@@ -262,8 +262,8 @@ predict(
 # %% tags=["triton"]
 own = {"hurried": 25_000, "patient": 500_000}  # microseconds
 overload = [(2 * i, f"{who}{i}", {"timeout": us}) for i in range(40) for who, us in own.items()]
-told = send("hasty", overload)
-pd.crosstab(told["id"].str.rstrip("0123456789"), told["error"].replace("", "served"))
+sent = send("hasty", overload)
+pd.crosstab(sent["id"].str.rstrip("0123456789"), sent["error"].replace("", "served"))
 
 # %%
 timed = record(lab, "hasty", lambda: send("hasty", overload))
@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. When the batcher sleeps (the first fold above), the simulation takes from the server's run.
+# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The batcher's sleeps (first fold) are the server's.
 
 # %%
 bench = setup.simulator(lab, "short")

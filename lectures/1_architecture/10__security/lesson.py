@@ -134,7 +134,7 @@ number = name.replace("localhost", "127.0.0.1")
 trust = {"ssl": True, "root_certificates": f"{os.environ['TRITON_KEYS']}/root.pem"}
 clients = {"A": (name, trust), "B": (number, trust), "C": (name, {"ssl": True}), "D": (name, {})}
 answers = {who: answer(address, **options) for who, (address, options) in clients.items()}
-print(*(f"{who}  {said}" for who, said in answers.items()), sep="\n")
+print(*(f"{who}  {text}" for who, text in answers.items()), sep="\n")
 
 # %%
 compare(

@@ -103,7 +103,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def keep_asking(model, tensor):
-    """Ask a model again and again until `stop` is set; note each request in `asked`."""
+    """Ask a model again and again until `stop` is set; note each request in `requests`."""
     with grpc.InferenceServerClient(os.environ["TRITON_GRPC"]) as own:
         while not stop.wait(0.004):
             sent, error = time.perf_counter(), ""
@@ -111,7 +111,7 @@ def keep_asking(model, tensor):
                 own.infer(model, [tensor])
             except InferenceServerException as problem:
                 error = problem.message()
-            asked.append((model, sent, time.perf_counter(), error))
+            requests.append((model, sent, time.perf_counter(), error))
 
 
 # %% tags=["triton"]
@@ -119,7 +119,7 @@ numbers = grpc.InferInput("INPUT", [1, 4], "FP32")
 numbers.set_data_from_numpy(np.ones((1, 4), np.float32))
 for file in ("1/model.py", "env.tar.gz"):
     (models / "grade_2" / file).touch()  # as if they were new, if you run this cell again
-asked, stop, load = [], threading.Event(), []
+requests, stop, load = [], threading.Event(), []
 with ThreadPoolExecutor() as pool:
     pool.submit(keep_asking, "square", numbers)
     pool.submit(keep_asking, "grade_1", image)
@@ -133,7 +133,7 @@ with ThreadPoolExecutor() as pool:
         stop.set()
 
 # %%
-watched = setup.watched(asked, load)
+watched = setup.watched(requests, load)
 setup.plot(watched)
 
 # %% tags=["triton"]

@@ -242,10 +242,10 @@ class Watched:
         )
 
 
-def watched(asked: Sequence[tuple[str, float, float, str]], load: Sequence[float]) -> Watched:
+def watched(requests: Sequence[tuple[str, float, float, str]], load: Sequence[float]) -> Watched:
     """Make a table of requests: model, begin and end in seconds, error; `load` began and ended."""
     rows = [
-        (model, sent - load[0], 1000 * (end - sent), error) for model, sent, end, error in asked
+        (model, sent - load[0], 1000 * (end - sent), error) for model, sent, end, error in requests
     ]
     table = pd.DataFrame(rows, columns=["model", "sent_s", "ms", "error"])
     return Watched(table, 0.0, load[1] - load[0])

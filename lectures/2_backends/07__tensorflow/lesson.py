@@ -200,12 +200,12 @@ print((both[0] != both[1]).sum(), "of 200 verdicts differ")
 
 # %%
 late = not lab.ready("wrong_tensorflow") and lab.ready("wrong_graph")
-asked = isinstance(replies["wrong_graph"], str)
+at_request = isinstance(replies["wrong_graph"], str)
 server = "the server, for both, when it loads them"
-found = "SavedModel: when it is loaded; graph: when it is asked" if late and asked else server
+found = "SavedModel: when it is loaded; graph: when it is asked" if late and at_request else server
 compare("tensorflow.frozen", found, premise=Premise(len(replies) == 2, "one of them is missing"))
 claim(
-    late and asked and (both[0] == both[1]).all(),
+    late and at_request and (both[0] == both[1]).all(),
     "A frozen graph's shapes are not compared with the config. With the right config it gives the "
     "same verdicts.",
     "Run the two cells above again.",

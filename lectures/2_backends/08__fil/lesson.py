@@ -297,7 +297,7 @@ size = (models / "digits.json").write_text(json.dumps({"data": data}))
 
 
 def rate(count):
-    """Rows per second of XGBoost in this process, if each call computes so many."""
+    """Rows per second of XGBoost in this process, if each call computes `count` rows."""
     calls, began = 0, time.perf_counter()
     while time.perf_counter() < began + 0.25:
         boosted.get_booster().inplace_predict(x[:count])

@@ -208,7 +208,7 @@ import shutil
 
 from tritonclient.utils import InferenceServerException
 
-said = []
+replies = []
 for ir_version in (99, 7):
     home = models / f"format_{ir_version}"
     shutil.copytree(models / "digits_onnx", home, dirs_exist_ok=True)
@@ -218,14 +218,14 @@ for ir_version in (99, 7):
         onnx.save(changed, file)
     try:
         client.load_model(home.name)
-        said.append("loaded")
+        replies.append("loaded")
     except InferenceServerException as error:
-        said.append(error.message().replace(f"{os.environ['TRITON_MODELS']}/", ""))
-    print(f"format {ir_version}: {said[-1]}")
+        replies.append(error.message().replace(f"{os.environ['TRITON_MODELS']}/", ""))
+    print(f"format {ir_version}: {replies[-1]}")
 
 # %%
 claim(
-    "IR version" in said[0] and said[-1] == "loaded",
+    "IR version" in replies[0] and replies[-1] == "loaded",
     "A format that is too new is refused, an old one is read. The refusal names the newest that "
     "this server reads.",
     "Run the cell before this one again.",
