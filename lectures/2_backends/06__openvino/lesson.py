@@ -289,7 +289,7 @@ claim(
 # for turn in 1 2; do  # twice, because other programs may disturb one of them
 #   for model in thread_1 latency throughput streams_2 threads_2 both_2; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
-#       -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null
+#       -p 300 -s 200 -r 20 -f $model.$turn.csv > /dev/null
 #   done
 # done
 
@@ -329,7 +329,7 @@ predict(
 # for turn in 1 2 3; do  # three times, because two have to agree
 #   for model in focus_openvino from_onnx focus_onnx; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
-#       -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null
+#       -p 300 -s 200 -r 20 -f $model.$turn.csv > /dev/null
 #   done
 # done
 
