@@ -119,7 +119,7 @@ predict(
 
 # %% language="bash" tags=["triton"]
 # ask_careful() {
-#   perf_analyzer -m careful -i grpc -u $TRITON_GRPC -p 1000 -s 100 -r 20 \
+#   perf_analyzer -m careful -i grpc -u $TRITON_GRPC -p 1000 -s 200 -r 20 \
 #     -f $TRITON_MODELS/$1.csv | grep ^Concurrency
 # }
 # for model in careful neighbour; do

@@ -129,7 +129,7 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/pair/load
 # for model in single pair; do
 #   perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 6 \
-#     -p 1000 -s 100 -r 20 -f $TRITON_MODELS/$model.csv > /dev/null
+#     -p 1000 -s 200 -r 20 -f $TRITON_MODELS/$model.csv > /dev/null
 # done
 
 # %% tags=["triton"]

@@ -168,7 +168,7 @@ predict(
 # for model in eager patient; do
 #   echo "== $model"
 #   perf_analyzer -m $model -i grpc -u $TRITON_GRPC --request-rate-range 33 \
-#     -p 1000 -s 25 -r 10 -f $TRITON_MODELS/$model.csv | grep -E '(Avg|p99) latency|(Inference|Execution) count'
+#     -p 1000 -s 100 -r 20 -f $TRITON_MODELS/$model.csv | grep -E '(Avg|p99) latency|(Inference|Execution) count'
 # done
 
 # %%
@@ -262,7 +262,7 @@ predict(
 # for turn in 1 2; do  # twice, because other programs may disturb one of them
 #   for model in digits_{onnx,torch,openvino}{,_alone}; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 32 \
-#       -p 400 -s 100 -r 20 -f $TRITON_MODELS/$model.$turn.csv > /dev/null
+#       -p 400 -s 200 -r 20 -f $TRITON_MODELS/$model.$turn.csv > /dev/null
 #   done
 # done
 

@@ -363,7 +363,7 @@ claim(
 # %% tags=["triton"]
 import subprocess
 
-options = "-m emil -i grpc --concurrency-range 8 --input-data zero -p 500 -s 100 -r 20"
+options = "-m emil -i grpc --concurrency-range 8 --input-data zero -p 500 -s 200 -r 20"
 ask = ["perf_analyzer", "-u", os.environ["TRITON_GRPC"], *options.split()]
 _, emil = growth("emil", lambda: subprocess.check_output(ask))
 spans = emil.filter(regex=r"(queue|compute_\w+)_duration") / emil["nv_inference_request_success"]

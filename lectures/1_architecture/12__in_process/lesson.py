@@ -155,7 +155,7 @@ claim(
 # %% language="bash" tags=["triton"]
 # for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
 #   echo "== $way"
-#   perf_analyzer -m digits_onnx $way --concurrency-range 1 -p 500 -s 100 -r 20 |
+#   perf_analyzer -m digits_onnx $way --concurrency-range 1 -p 500 -s 200 -r 20 |
 #     grep throughput:
 # done
 

@@ -314,7 +314,7 @@ for way in ("on_openvino", "on_onnx"):
 # for turn in 1 2 3; do  # three times, because other programs may disturb one of them
 #   for model in focus_tensorflow focus_graph on_openvino on_onnx; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 8 \
-#       --input-data eight.json -p 300 -s 100 -r 20 -f $model.$turn.csv > /dev/null
+#       --input-data eight.json -p 300 -s 200 -r 20 -f $model.$turn.csv > /dev/null
 #   done
 # done
 

@@ -313,7 +313,7 @@ inside = [[rate(count) for count in (1, 16, 256)] for turn in (1, 2)]
 #   for rows in 1 16 256; do
 #     echo -n "$rows rows per request:"
 #     perf_analyzer -m xgboost_json -i grpc -u $TRITON_GRPC --input-data digits.json -b $rows \
-#       -p 400 -s 100 -r 20 -f rows_$rows.$turn.csv | grep Throughput
+#       -p 400 -s 200 -r 20 -f rows_$rows.$turn.csv | grep Throughput
 #   done
 # done
 

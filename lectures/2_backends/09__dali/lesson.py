@@ -238,7 +238,7 @@ print(f"Pillow, in-process: {len(files) / (time.perf_counter() - began):.0f} per
 # for load in 1 8; do
 #   echo "== $load under way"
 #   perf_analyzer -m small -i grpc -u $TRITON_GRPC --input-data $TRITON_MODELS/jpeg.json \
-#     --concurrency-range $load -p 400 -s 100 -r 20 | grep -E 'Throughput|Avg request'
+#     --concurrency-range $load -p 400 -s 200 -r 20 | grep -E 'Throughput|Avg request'
 # done
 
 # %% [markdown]

@@ -235,7 +235,7 @@ compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 # for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
 #   for model in language language_bls language_bls_4 bls_joined bls_async; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
-#       --input-data $TRITON_MODELS/texts.json -p 400 -s 100 -r 20 \
+#       --input-data $TRITON_MODELS/texts.json -p 400 -s 200 -r 20 \
 #       -f $TRITON_MODELS/$model.$turn.csv > /dev/null
 #   done
 # done

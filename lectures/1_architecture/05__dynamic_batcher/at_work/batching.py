@@ -27,7 +27,7 @@ def main(model, report="/dev/shm/batching.csv"):
     client = grpc.InferenceServerClient(ADDRESS)
     for waiting in (1, 4, 16, 64):
         rows, executions = counts(client, model)
-        command = f"perf_analyzer -m {model} -i grpc -u {ADDRESS} -p 500 -s 50 -r 6 -f {report}"
+        command = f"perf_analyzer -m {model} -i grpc -u {ADDRESS} -p 500 -s 100 -r 20 -f {report}"
         arguments = [*command.split(), "--concurrency-range", str(waiting)]
         subprocess.run(arguments, stdout=subprocess.DEVNULL, check=True)
         later, more = counts(client, model)
