@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The batcher's sleeps (first fold) are the server's.
+# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The simulation takes from the server's run when the batcher slept.
 
 # %%
 bench = setup.simulator(lab, "short")
