@@ -116,7 +116,7 @@ def address(url: str) -> str:
 
 @pytest.mark.quick
 def test_the_next_lecture_ends_the_server_and_a_cell_brings_it_back(
-    notebook: MakeNotebook, tmp_path: Path
+    notebook: MakeNotebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = notebook("first"), notebook("second")
     places = first.start()
@@ -131,9 +131,10 @@ def test_the_next_lecture_ends_the_server_and_a_cell_brings_it_back(
     assert second.server().state == "running"
     assert second.server().memory_mib > 20
     assert here.ready("a")
-    shown = CliRunner().invoke(cli.app, ["status"], env={"COLUMNS": "200"}).output
-    (line,) = [line for line in shown.splitlines() if line.startswith(first.name)]
-    assert "paused" in line
+    monkeypatch.setattr(cli.out, "width", 200)  # so that no name is cut
+    shown = CliRunner().invoke(cli.app, ["status"]).output
+    line = "".join(line for line in shown.splitlines() if line.startswith(first.name))
+    assert "paused" in line, shown
     assert str(first.server().ports["http"]) in line
     # Nothing answers at its ports, and no other program gets them.
     port = first.server().ports["http"]
