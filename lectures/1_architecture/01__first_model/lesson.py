@@ -297,7 +297,7 @@ show("at_work/smoke.py")
 # %% [markdown]
 # ## What to remember
 #
-# - A model is a folder: its name, numbered versions, a config. `workbook deploy FOLDER` puts a finished one into the shared repository.
+# - A model is a folder: its name, numbered versions, a config. In this course, `workbook deploy FOLDER` puts it into the shared repository.
 # - `execute` gets a *list* of requests, each with one or more rows. Triton never splits a request.
 # - JSON, binary HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
 
