@@ -97,7 +97,7 @@ send_six("single")
 print("inferences, executions:", counts("single") - before)
 
 # %% [markdown]
-# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file. The course's `record_together` switches it on, calls your function, and reads the file.
+# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to the file of the option `--trace-config`; `POST /v2/trace/setting` switches it on and off. The course's `record_together` does this around your function, and reads the file.
 
 # %%
 single = setup.record_together(lab, "single", lambda: send_six("single"))
