@@ -24,18 +24,20 @@ server = course_server("square")  # the server of `make lab`, with the model `sq
 #
 # The cell has put the server's address into `TRITON_HTTP`. At work it is often `localhost:8000`. Everything that a client does goes there, for example with `curl`:
 
-# %% tags=["triton"]
-# !curl -s $TRITON_HTTP/v2
+# %% language="bash" tags=["triton"]
+# curl -s $TRITON_HTTP/v2
+# echo
+# curl -si $TRITON_HTTP/v2/models/square/ready | head -1
 
 # %% [markdown]
-# The answer names the server, its version, and its extensions of the [protocol](https://github.com/triton-inference-server/server/blob/main/docs/protocol/README.md). This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
+# The first answer names the server, its version, and its extensions of the [protocol](https://github.com/triton-inference-server/server/blob/main/docs/protocol/README.md). The second, `200 OK`, says that a model is ready. This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
 #
 # ![Triton: front ends, core, backends, model repository](architecture.svg)
 
 # %% [markdown]
 # ## What it serves
 #
-# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take their place: we call them *stand-ins*.
+# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take the place of some: the table calls them *stand-ins*, and all others Triton's own.
 
 # %%
 setup.table(server)
@@ -173,9 +175,9 @@ syllabus.routes()
 # %% [markdown]
 # ## Before you go on
 #
-# - Most experiments run on a server of their own; this notebook alone uses the shared one.
-# - Compare ratios with published results: this machine is no data centre.
-# - **Errata**, in folds: what older slides and guides got wrong, or what has changed.
+# - Each lecture has a server of its own; only this notebook uses that of `make lab`.
+# - Compare ratios with published results, not milliseconds: this machine is no data centre.
+# - Click to open **Errata**: what older slides and guides got wrong.
 # - Something is broken? Menu *Kernel*, *Restart Kernel and Run All Cells*.
 #
 # Next: [a first model](../1_architecture/01__first_model/01__first_model.ipynb).

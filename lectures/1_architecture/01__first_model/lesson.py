@@ -27,7 +27,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("first_model")
 lab = laboratory(models, only=[])  # a Triton server of this notebook's own, without a model yet
-setup.digits(models)  # trains a small classifier, and puts its model into the folder
+setup.digits(models)  # puts a small classifier into the folder, and draws nine pictures
 
 # %% [markdown]
 # ## The model repository
@@ -159,7 +159,7 @@ setup.plot_ways(
 # %%
 claim(
     answered == sum(map(len, times.values())),
-    f"The server counted all {answered} requests for one model: the three ways end in one queue.",
+    f"The server counted all {answered} requests for one model, whichever way they came.",
     "Run the cell with the times again: another program may have asked this server.",
     id="first_model.ways",
 )
@@ -169,7 +169,7 @@ claim(
 #
 # ## A copied config
 #
-# A config is often copied from another model. This one still has the name of that model, `add_sub`. Its folder is called `copied`.
+# Configs are often copied, with a name in them. Here a copy of `digits` lies in the folder `copied`, and its config names the model `add_sub`.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/copied
@@ -196,7 +196,7 @@ index = http_client.get_model_repository_index()
 index
 
 # %% [markdown]
-# The answer is short, and the *index* lists each model of the repository with its state. Details are in the server's log; in NVIDIA's container, `docker logs` shows it.
+# The answer is short. The *index* lists the models of the repository; one that was never loaded has no state there. Details are in the server's log; in NVIDIA's container, `docker logs` shows it.
 
 # %%
 reason = setup.last_line(lab.log_text(), "copied")
@@ -286,7 +286,7 @@ task("first_model.initialize", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A new model is deployed. Does it answer? This program asks the server for the model's inputs, and sends zeros:
+# A new model is deployed. Does it answer? This program asks the server for the model's inputs, and sends zeros. If the model refuses or is not loaded, it ends with an error, which can stop a deployment.
 
 # %%
 show("at_work/smoke.py")
@@ -297,7 +297,7 @@ show("at_work/smoke.py")
 # %% [markdown]
 # ## What to remember
 #
-# - A model is a folder: its name, numbered versions, a config. `workbook deploy FOLDER` puts a finished one into the shared repository.
+# - A model is a folder: its name, numbered versions, a config. In this course, `workbook deploy FOLDER` puts it into the shared repository.
 # - `execute` gets a *list* of requests, each with one or more rows. Triton never splits a request.
 # - JSON, binary HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
 

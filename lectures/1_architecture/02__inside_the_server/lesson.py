@@ -8,7 +8,7 @@
 #
 # **Question.** Many models share one machine. Who gets the cores, the memory, the GPU and the disk, and which part of Triton decides?
 #
-# You will start a server of your own, look at its processes, and let two models compete.
+# You will look at a server's processes, and let two models compete.
 #
 # ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
@@ -18,7 +18,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("inside_the_server")
 setup.digits(models)  # trains small classifiers of digits, and puts their models into the folder
-lab = laboratory(models, only=["digits"])  # a Triton server of this notebook's own
+lab = laboratory(models, only=["digits"])  # this notebook's own Triton; it loads digits
 
 # %% [markdown]
 # ## Four things that run out
@@ -59,12 +59,12 @@ predict(
 #   sed -i "s/count: [0-9]*/count: $count/" $TRITON_MODELS/digits/config.pbtxt
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/digits/load
 #   sleep 1  # a process of the load before may be about to end
-#   echo "== $count"
+#   echo "== $count"  # and the processes that run this model's code:
 #   ps -o pid,rss,nlwp,comm -p $(pgrep -d, -f "^[^ ]*python_backend_stub $TRITON_MODELS/digits/")
 # done
 
 # %% [markdown]
-# `ps` shows the number of each process, its memory in KB, its threads and its program. The next cell shows what the log says, and all processes of the server. Its column `memory_mb` leaves out what processes share.
+# `ps` shows each process's number, memory (KB), threads (`NLWP`) and program. The next cell shows what the log says, and all processes of the server. Its column `memory_mb` leaves out what processes share.
 
 # %%
 print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
@@ -87,6 +87,8 @@ claim(
 # %% [markdown]
 # The *core* makes instances: for each it calls the backend ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)), as the log says. The Python backend starts a process, a *stub*. In a C++ backend, threads of the server run the instances.
 #
+# The first processes were still there after each load: if only the count changes, Triton keeps the instances that run.
+#
 # <details><summary>Under the hood</summary>
 #
 # The first row of the table is Triton. On this course's server, stubs are copies of a *fork server*, which has loaded Python and NumPy once. So they start quickly, and share its memory. In NVIDIA's container, each stub is started anew.
@@ -102,7 +104,7 @@ claim(
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds, until they agree (`-s`, in percent) or `-r` are over. `-f` names its report.
+# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds, `-r` at most, until three agree within `-s` percent. On a busy machine, `-s` is large. `-f` names its report.
 
 # %%
 predict(
@@ -145,7 +147,7 @@ compare("inside.neighbour", longer, premise=same)
 claim(
     infer > 3 * queue,
     f"Beside its neighbour, a request computed {infer:.0f} ms longer; its time in the queue "
-    f"changed by {queue:.1f} ms.",
+    f"changed by {abs(queue):.1f} ms.",
     "Close other programs, and run the cell with perf_analyzer again.",
     premise=same,
     id="inside.neighbour",
@@ -188,19 +190,20 @@ def counts(model):
 
 
 # %% [markdown]
-# A running server can be told to log more: here for one request.
+# A running server can be told to log more: below, the steps of one request.
 #
-# At its start, the log also names two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). So do the metrics:
+# Another matter: at its start, it reserves two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Log and metrics name them:
 
 # %% tags=["triton"]
-client.update_log_settings({"log_verbose_level": 1})
+client.update_log_settings({"log_verbose_level": 1})  # the steps of one request
 ask("digits", pictures[0])
 client.update_log_settings({"log_verbose_level": 0})
 # !curl -s $TRITON_METRICS/metrics | grep ^nv_pinned
 
 # %%
 states = setup.log_lines(lab.log_text(), "state from")[-4:]
-print(*states, *setup.log_lines(lab.log_text(), "memory pool"), sep="\n")
+pools = setup.log_lines(lab.log_text(), "memory pool")
+print("one request:", *states, "", "pools of memory:", *pools, sep="\n")
 
 # %%
 claim(
@@ -243,7 +246,7 @@ claim(
 )
 
 # %% [markdown]
-# This server has no agents, and it refuses a model that wants one. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) tells how to write one.
+# This server has no agents. A missing one is an error, so no model is loaded unchecked. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) tells how to write one.
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -254,7 +257,7 @@ claim(
 # %% [markdown]
 # ### Cache
 #
-# A model whose config says `response_cache { enable: true }` has its answers kept: in the server's memory (`--cache-config local,size=…`), or in Redis.
+# The cache has two switches: an option of the server, which this one has (`--cache-config local,size=…` for its memory, or one for Redis), and `response_cache { enable: true }` in a model's config. Then this model's answers are kept.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/cached
@@ -349,7 +352,7 @@ task("inside_the_server.cached", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# The machine is busy. Which model is it? This program reads the statistics of all models of a server:
+# The machine is busy. Which model is it? This program reads the statistics of all models of a server. The time of a model that asks others includes theirs: `cascade` waits for `careful`.
 
 # %%
 show("at_work/who_computes.py")

@@ -97,7 +97,7 @@ send_six("single")
 print("inferences, executions:", counts("single") - before)
 
 # %% [markdown]
-# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file. The course's `record_together` switches it on, calls your function, and reads the file.
+# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to the file of the option `--trace-config`; `POST /v2/trace/setting` switches it on and off. The course's `record_together` does this around your function, and reads the file.
 
 # %%
 single = setup.record_together(lab, "single", lambda: send_six("single"))
@@ -116,12 +116,12 @@ claim(
 # %% [markdown]
 # Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
 #
-# `max_batch_size` limits the *rows* of one execution. If a config names no tensors, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). The Python backend lets the model's code do it.
+# `max_batch_size` limits the *rows* of one execution. If a config names no tensors, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). With the Python backend, the model's code may do so.
 
 # %% [markdown]
 # ## Two instances
 #
-# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free. *perf_analyzer*, Triton's tool for load, keeps six requests under way, and measures in windows of `-p` milliseconds. `-f` names its report, in which times are in microseconds.
+# `pair` has an instance group of two: two processes. The scheduler gives each request to an instance that is free. *perf_analyzer*, Triton's tool for load, keeps six requests under way. It measures in windows of `-p` milliseconds, `-r` at most, until three agree within `-s` percent (large on a busy machine). `-f` names its report, in microseconds.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/single $TRITON_MODELS/pair
@@ -154,11 +154,12 @@ claim(
 )
 
 # %% [markdown]
-# These instances sleep, so one core is enough for both. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
-#
+# With one instance, a request waits for the five before it: 5 × 20 ms in the queue. These instances sleep, so one core is enough for both. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
+
+# %% [markdown]
 # ## Ensemble
 #
-# `chain` has two steps: `single`, and then `joining`, which takes 60 ms and has a dynamic batcher. In the maps, `key` is the name of a tensor in the step's model, `value` its name in the ensemble.
+# `chain` has two steps: `single`, and then `joining`, which takes 60 ms and has a dynamic batcher. In the maps, `key` is the name of a tensor in the step's model, `value` its name in the ensemble. Version -1 is the newest.
 
 # %%
 show("models/chain/config.pbtxt")
@@ -284,7 +285,7 @@ task("schedulers.chain", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# An ensemble is slow. Which step is it? This program asks the server for the steps and their statistics:
+# An ensemble is slow. Which step is it? This program asks the server for the steps and their statistics: means since each model was loaded, of all its requests, also of those that did not come through the ensemble.
 
 # %%
 show("at_work/steps.py")

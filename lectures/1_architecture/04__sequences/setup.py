@@ -161,7 +161,9 @@ def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
         axes.set_ylim(deep - 0.5, -0.5)
         axes.set_xlim(left=-2)
         axes.tick_params(axis="y", length=0)
-    panels[-1].set_xlabel("ms; request: its sum; ✗ another sequence's state", color=style.GREY)
+    panels[-1].set_xlabel(
+        "milliseconds; in a box: request and sum, ✗ if it is wrong", color=style.GREY
+    )
     return figure
 
 

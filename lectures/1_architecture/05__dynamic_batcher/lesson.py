@@ -162,7 +162,7 @@ predict(
 )
 
 # %% [markdown]
-# *perf_analyzer* is Triton's tool for load. It sends at the rate of `--request-rate-range`. It measures in windows of `-p` milliseconds, `-r` at most, until three of them agree within `-s` percent. `-f` names its report.
+# *perf_analyzer* is Triton's tool for load. It sends at the rate of `--request-rate-range`. It measures in windows of `-p` milliseconds, `-r` at most, until three of them agree within `-s` percent. `-f` names its report. *p99*: 99 of 100 requests took less.
 
 # %% language="bash" tags=["triton"]
 # for model in eager patient; do
@@ -197,7 +197,7 @@ claim(
 #
 # ## A simulator
 #
-# The course has a simulator of Triton's scheduler. Move the sliders; the button sends the same plan to Triton.
+# The course has a simulator of Triton's scheduler. Here: 24 requests, and 20 ms per execution. Move the sliders; the button sends the same plan to Triton.
 
 # %%
 bench = setup.simulator(lab, "patient")
@@ -272,7 +272,7 @@ setup.plot_gains(speed)
 
 # %%
 gain = speed["batched"] / speed["one by one"]
-others = "×3.3 for text recognition on an A100 (Triton tutorials, part 2)"
+others = "a gain of ×3.3, for text recognition on an A100 (Triton tutorials, part 2)"
 compare("batcher.gain", gain.idxmin(), published=others, premise=setup.one_gains_least(speed))
 claim(
     gain.max() > 1.5,
@@ -283,7 +283,7 @@ claim(
 )
 
 # %% [markdown]
-# A Python model gets a list of requests, and has to join the rows; a loop computes them one by one.
+# A Python model has to join the rows of its requests itself: [here is how](../../2_backends/02__python/02__python.ipynb#The-classifier). A loop computes them one by one.
 #
 # ## Your turn
 #
@@ -297,7 +297,7 @@ task("batcher.crowded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Does batching pay for your model? This program asks your server and perf_analyzer:
+# Does batching pay for your model? This program asks your server and perf_analyzer. Where more requests under way raise only p99, and no longer the throughput, the model has all that it can compute.
 
 # %%
 show("at_work/batching.py")

@@ -75,7 +75,7 @@ def send(model, plan):
 
 
 # %% [markdown]
-# In this plan, ordinary requests are always waiting. From time to time an urgent one arrives.
+# In this plan, ordinary requests are always waiting: first a rush (`a0` to `a15`), then a steady stream (`b`). From time to time an urgent one arrives (`u`).
 
 # %% tags=["triton"]
 crowd = [(0.5 * i, f"a{i}", {}) for i in range(16)]
@@ -113,8 +113,8 @@ queued = setup.found_a_queue(mixed)
 compare("policies.urgent", seen, premise=queued)
 claim(
     waited["mean"]["urgent"] < waited["mean"]["ordinary"],
-    f"Executions until its own: urgent {waited['mean']['urgent']:.1f}, "
-    f"others {waited['mean']['ordinary']:.1f}.",
+    f"On average, an urgent request was in execution {waited['mean']['urgent']:.1f} after its "
+    f"arrival, an ordinary one in execution {waited['mean']['ordinary']:.1f}.",
     "Run the cell before this one again.",
     premise=queued,
     id="policies.urgent",
@@ -157,7 +157,7 @@ predict(
 )
 
 # %% [markdown]
-# The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) say how many executions had which size. The same rush comes ten times:
+# The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) say how many executions had which size. The same rush comes ten times; `ms` is when its last answer came (half a second: the folds below say why).
 
 
 # %% tags=["triton"]
@@ -191,8 +191,8 @@ compare(
 )
 claim(
     sum(4 in pair for pair in two) > len(two) / 2 and all(max(pair) <= 4 for pair in two),
-    f"In {sum(4 in pair for pair in two)} of {len(two)} rushes with two executions, four requests "
-    "shared one. None had more.",
+    f"{len(two)} rushes had two executions: in {sum(4 in pair for pair in two)} of them one had four "
+    "requests, and none had more.",
     "Run the two cells again, without other load.",
     premise=enough,
     id="policies.served",
@@ -216,7 +216,7 @@ slots.draw(once.places, answers=once.answers, most=8)
 # %% [markdown]
 # A refused request does not wait for an execution, so its client can soon ask elsewhere. In the rush, errors came later, because the client was busy with sending.
 #
-# Where `ms` is above 500, the second execution began half a second late, with the instance idle:
+# Where `ms` was above 500, the second execution began half a second late, with the instance idle:
 #
 # <details><summary>Under the hood: an idle half second</summary>
 #
@@ -306,7 +306,7 @@ except InferenceServerException as error:
 #
 # ## Try policies
 #
-# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The simulation takes from the server's run when the batcher slept.
+# 40 requests come 1.5 ms apart. The sliders set a timeout and a queue size; 0 means none. The simulation copies the batcher's sleeps from the server's run.
 
 # %%
 bench = setup.simulator(lab, "short")
@@ -338,7 +338,7 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# What does your model's policy do with a burst? Send one, before your users do. Why some waits last half a second, the folds above say.
+# What does your model's policy do with a burst? Send one, before your users do. The simulator has left `short` with a queue of 16, two batches. `hasty` refuses late, as the folds above say: its clients need a timeout of their own.
 
 # %%
 show("at_work/burst.py")
@@ -351,8 +351,8 @@ show("at_work/burst.py")
 # ## What to remember
 #
 # - Priorities decide who is next; nothing interrupts an execution.
-# - A full queue refuses without a wait; a timeout bounds the wait of requests that are in it.
-# - Served in a rush: what the first execution takes, and what the queue holds.
+# - A full queue refuses without a wait; a timeout bounds the wait in it.
+# - In a rush, the first execution and the queue are served. A queue's length is the wait that you allow: 100 ms, at 20 ms per batch of 8, are 40 requests.
 
 # %% [markdown]
 # ## Check yourself

@@ -24,7 +24,7 @@ class Sequence:
 
     def __init__(self, client, model):
         self.client, self.model = client, model
-        self.number = uuid.uuid4().int >> 65  # clients that choose the same one share a state
+        self.number = uuid.uuid4().int >> 65  # 63 bits, so that no two clients share it
         self.begun = False
 
     def ask(self, *, last=False, **arrays):
