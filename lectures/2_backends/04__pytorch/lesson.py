@@ -157,7 +157,7 @@ claim(
 )
 
 # %% [markdown]
-# Trace what has no branches; script the rest. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read its warning, and compare with PyTorch.
+# Trace what has no branches; script the rest. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read a trace's warnings, and compare with PyTorch.
 #
 # ## Served
 #
