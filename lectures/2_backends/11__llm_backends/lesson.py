@@ -11,8 +11,8 @@
 # Each engine of vLLM takes up to 3 GB; two run here. Unload that of `make lab`: the cell's last line, without its `#`.
 
 # %%
-import documents
-import measured
+import documents  # the slides' configs and tables
+import measured  # the engine's metrics, and Transformers in this process
 import setup
 from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 from workbook.lessons.shared import documented
