@@ -27,6 +27,8 @@ lab = laboratory(models, only=setup.SHARED)  # the first time, this takes one to
 #   "shape": [1, 1], "datatype": "BYTES", "data": ["Lettisch und Äquatorialguinea"]}]}'
 
 # %% [markdown]
+# (The `parameters` in an ensemble's answer do not matter here.)
+#
 # On the client: it pads each text to 64 tokens, and sends ids and a mask of the real tokens to the network. Both ways, for 32 texts:
 
 # %% tags=["triton"]
