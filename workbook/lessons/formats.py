@@ -107,9 +107,9 @@ class Row:
                 "it. Do not compare the two."
             )
         return (
-            f"The server reaches {self.ratio:.0%} of the in-process speed. In the server the "
-            f"framework computed in {self.busy:.0%} of the time, because the rest is copying and "
-            f"waiting. There it took {self.infer_ms:.2f} ms per picture, and in-process "
+            f"The server reaches {self.ratio:.0%} of the in-process speed. In the server, the "
+            f"framework computed in {self.busy:.0%} of the time; the rest is copying and waiting. "
+            f"It took {self.infer_ms:.2f} ms per picture, and in-process "
             f"{1000 / self.in_process:.2f} ms."
         )
 

@@ -30,7 +30,7 @@ setup.set_places(lab)  # TRITON_BACKENDS: its folder of backends, TRITON_LOG: it
 # ls */libtriton_*.so */model.py
 
 # %% [markdown]
-# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX, Python only prepares the model; the answers are computed [without it](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
+# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. The one for ONNX prepares the model in Python, but computes its answers [without Python](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
 #
 # We load one model of each kind (20 s). Where nothing follows the name, it was loaded:
 
@@ -95,7 +95,7 @@ claim(
 # `backend` names the part of Triton that computes. `platform` is older: one word for a backend and its format. The slides list eleven:
 
 # %% tags=["triton"]
-SLIDES = [
+SLIDES = [  # pairs of backend and platform; "" where the slides have none
     ("dali", ""), ("python", "python"), ("fil", "xgboost"), ("fil", "lightgbm"),
     ("fil", "treelite"), ("pytorch", "pytorch_libtorch"),
     ("tensorflow", "tensorflow_savedmodel"), ("tensorflow", "tensorflow_graphdef"),
@@ -105,7 +105,7 @@ SLIDES = [
 print(*[platform for _, platform in SLIDES if platform])
 
 # %% [markdown]
-# To try a name, we load a model that has a config and no files, so it is refused in any case. If the reason is one of the three in `UNKNOWN`, the server does not know the name. Why it refuses a *config*, it does not tell the client: that stands only in its log (at work: `docker logs`).
+# To try a name, we load a model that has a config and no files, so it is refused in any case. What counts is the reason: with one of the three in `UNKNOWN`, the server does not know the name. If it cannot read a *config*, only the log has a reason (at work: `docker logs`).
 
 # %% tags=["triton"]
 import functools
@@ -165,7 +165,7 @@ for part, platform in SLIDES:
     row["both"] = knows(f"{one}\n{other}") if part and platform else ""
     tried.append(row)
 
-mixed = knows('backend: "fil"\nplatform: "tensorrt_plan"')
+mixed = knows('backend: "fil"\nplatform: "tensorrt_plan"')  # two that do not fit together
 print("Does it know backend fil with platform tensorrt_plan?", mixed)
 names = pd.DataFrame(tried)
 names
@@ -183,7 +183,7 @@ claim(
 )
 
 # %% [markdown]
-# So write `backend`. Only an ensemble has none: it has `platform: "ensemble"`.
+# So write `backend`. Only an ensemble has none (the last row): it has `platform: "ensemble"`.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -193,7 +193,7 @@ claim(
 #
 # ## Marked as out of date
 #
-# The backend slides call five of their fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's:
+# The backend slides call five of their fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's, `identity` and `repeat`:
 
 # %% tags=["triton"]
 OLD = ("fastertransformer", "stateful", "square", "custom", "identity", "repeat")
@@ -227,8 +227,8 @@ on_cpu = which[["CPU" in text for text in which["upstream, x86"]]]
 lost = set(on_cpu.index[on_cpu["this server"] == "refused"])
 claim(
     len(on_cpu) == 8 and not lost,
-    f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Of these, this server refused "
-    f"{lost or 'none'}.",
+    f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Of those that we tried, this server "
+    f"refused {lost or 'none'}.",
     "Look at the table of the first section: which model was refused?",
     premise=setup.loaded_here(matrix),
     id="map.which",
@@ -253,7 +253,7 @@ claim(
 
 # %%
 config_with = mistakes.config
-made = mistakes.provoke(lab, "digits_onnx", {
+made = mistakes.provoke(lab, "digits_onnx", {  # it has two versions: some refusals name both
     "the format as backend": config_with("onnxruntime", "onnx"),
     "the backend as platform": config_with("backend:", "platform:"),
     "the slides' OpenVINO": config_with('backend: "onnxruntime"', 'platform: "openvino_ir"'),

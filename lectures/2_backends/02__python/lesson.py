@@ -21,7 +21,7 @@ lab = laboratory(models, only=["first", "second", "countdown"])  # a server of t
 # %% [markdown]
 # ## The backend slides' example
 #
-# A model of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) adds and subtracts. `initialize` runs once per instance, and gets the config as JSON text. `execute` gets a list of requests, and returns a response for each. `finalize` runs at the unload.
+# A model of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) adds and subtracts. `initialize` runs once per instance, and gets the config as JSON text. `execute` gets a list of requests, and returns a response for each. `finalize` runs at the unload. (`auto_complete_config` is the next section's.)
 
 # %%
 show("models/python_model/config.pbtxt", "models/python_model/1/model.py")
@@ -58,8 +58,8 @@ claim(
     sums["OUTPUT_0"].tolist() == [[4, 5]]
     and setup.log_lines(lab, "goodbye")
     and all(setup.as_printed(lab)),
-    "The model adds. What finalize prints is in the server's log. Each of the two mistakes in the "
-    "errata stops initialize.",
+    "The model adds. What finalize prints is in the server's log. The slides' own program does not "
+    "load, see the errata.",
     "Run the cells of this section again.",
     id="python.example",
 )
@@ -73,7 +73,7 @@ claim(
 #
 # ## Without a config
 #
-# `auto_complete_config` fills the config in. `filled` is this model without a config. `bare` lacks the method, too.
+# `auto_complete_config` completes the config. Three copies of this model: `filled` has no config. `bare` has neither a config nor the method. `conflict` has both.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -85,7 +85,7 @@ claim(
 # %%
 predict(
     "python.conflict",
-    "The config of conflict says dims: [ 3 ]. Its code adds the same inputs with [-1]. Then?",
+    "The config of conflict says dims: [ 3 ]. Its code adds the same inputs with [-1]. What happens?",
     {
         "the code wins: it is asked later": "add_input adds what is missing. An input that is "
         "there already is compared with it.",
@@ -123,7 +123,7 @@ claim(
 #
 # ## The classifier
 #
-# `focus_python` serves the network of this whole lecture: is a piece of a photo sharp? Beside model.py lie `weights.pth` and `network.py`. It can be imported, because the version folder is on Python's path.
+# `focus_python` serves the network of this whole lecture: is a piece of a photo sharp? Beside model.py lie `weights.pth` and `network.py`, which can be imported, because the version folder is on Python's path.
 
 # %% tags=["triton"]
 # %%writefile {models}/focus_python/1/model.py
@@ -150,24 +150,26 @@ logits = np.concatenate([infer("focus_python", image=part)["logits"] for part in
 print(logits[:3])
 
 # %%
-from workbook.lessons import formats
+from workbook.lessons import formats  # reference(): the logits without a server
 
 apart = float(np.abs(logits - formats.reference()).max())
 claim(
     apart < 1e-4,
-    f"Served and in this notebook, the 200 answers differ by {apart:.0e} at most.",
+    f"Computed by the server and in this notebook, the 200 answers differ by {apart:.0e} at most.",
     "Run the cells of this section again.",
     id="python.classifier",
 )
 
 # %% [markdown]
-# `args["model_repository"]` is the model's folder. `execute` joins the rows of *all* requests, because a loop would compute them one by one.
+# `args["model_repository"]` is the model's folder. `execute` joins the rows of *all* requests, and computes once.
 #
 # ## One bad request among four
 #
-# `checked` answers the weight of a place. A negative one gets an error; one above 2 raises an `IndexError`: a bug. [Its batcher](models/checked/config.pbtxt) waits for four requests. The weights are a parameter:
+# `checked` has three weights, a parameter of its config:
 #
 # `parameters { key: "weights" value: { string_value: "[0.2, 0.5, 0.3]" } }`
+#
+# A request sends a place, and gets its weight. A negative place gets an error; one above 2 raises an `IndexError`: a bug. [Its batcher](models/checked/config.pbtxt) waits for four requests.
 
 # %% tags=["triton"]
 # %%writefile {models}/checked/1/model.py
@@ -241,7 +243,7 @@ claim(
 # %% [markdown]
 # ## Ask other models, and count
 #
-# A Python model may ask other models ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `tally` asks one, and counts in a [metric of its own](https://github.com/triton-inference-server/python_backend#custom-metrics). It has no batcher, so its list has one request.
+# A Python model may ask other models ([*business logic scripting*, BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `tally` asks one, and counts in a [metric of its own](https://github.com/triton-inference-server/python_backend#custom-metrics). It has no batcher, so its list has one request.
 
 # %% tags=["triton"]
 # %%writefile {models}/tally/1/model.py
@@ -264,7 +266,7 @@ class TritonPythonModel:
 
 
 # %% [markdown]
-# `exec` waits for the answer. `panel` asks two models at once, which sleep 150 ms each. [`collected`](models/collected/1/model.py) joins the [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models) of `countdown`.
+# `exec` waits for the answer. With `async_exec`, `panel` asks two models at once, which sleep 150 ms each. A third program, [`collected`](models/collected/1/model.py), asks `countdown`, which answers several times, and joins its [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models).
 
 # %%
 show("models/panel/1/model.py")
@@ -304,22 +306,23 @@ claim(
 # %% [markdown]
 # ## Whose memory?
 #
-# A model reads a tensor with `as_numpy`, or with `to_dlpack`: [DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support) hands tensors between frameworks, also on a GPU. Where do the numbers of an input on the CPU lie? [`handover`](models/handover/1/model.py) looks it up, and keeps all arrays.
+# A model reads a tensor with `as_numpy`, or with `to_dlpack`: [DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support) hands tensors between frameworks, also on a GPU. Where do the numbers of an input on the CPU lie: in the model's *own* process, or in memory that it *shares* with the server? [`handover`](models/handover/1/model.py) looks it up, and keeps all arrays.
 
 # %% tags=["triton"]
 (models / "handover/1/model.py").touch()  # so that it is loaded anew, and has kept nothing
 client.load_model("handover")
 for number in range(8):
     kept = infer("handover", x=np.full(1_000_000, number, np.float32))
-print("as_numpy, to_dlpack:", kept["memory"], "kept:", *kept["kept"][:, 0])
+print("memory of as_numpy and to_dlpack:", *[word.decode() for word in kept["memory"]])
+print("first numbers of the arrays that it kept:", *kept["kept"][:, 0])
 
 # %%
 unchanged = kept["kept"].T.tolist() == [[*range(8)]] * 2
 claim(
     kept["memory"].tolist() == [b"own", b"shared"] and unchanged,
     "numpy's array is a copy in the model's own process. DLPack's is the shared memory itself. "
-    "Later requests changed neither. But what is kept costs memory: with DLPack that of the server, "
-    "which it needs for the next requests.",
+    "Later requests changed neither. But a model that keeps DLPack's arrays takes memory from the "
+    "server, which needs it for the next requests.",
     "Run the cell before this one again.",
     id="python.dlpack",
 )
@@ -329,14 +332,19 @@ claim(
 #
 # ## The production guide's chat
 #
-# In [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), code on the CPU (`KIND_CPU`) asks a GPT on a GPU for [one token after the other](models/ibuddha_chitchat_bls/1/model.py). Here [random logits](models/ibuddha_chitchat/1/model.py) take its place: of the text's last place, or of all.
+# In [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), [a loop](models/ibuddha_chitchat_bls/1/model.py) on the CPU (`KIND_CPU`) asks a GPT on a GPU for one token after the other. Here [random logits](models/ibuddha_chitchat/1/model.py) take the GPT's place: for the last token, or for all.
 
 # %%
 chat, lost = setup.chat(lab)
 print(*map(": ".join, chat.items()), sep="\n")
 
 # %%
-claim(lost == 3, "The loop fails in three of four cases.", "Run it again.", id="python.chat")
+claim(
+    lost == 3,
+    "The loop fails in three of four cases. The errata say why.",
+    "Run it again.",
+    id="python.chat",
+)
 
 # %% [markdown]
 # A loop that works is [assignment a6](../../../assignments/a6__llm/a6.ipynb)'s.
@@ -355,7 +363,7 @@ claim(lost == 3, "The loop fails in three of four cases.", "Run it again.", id="
 #
 # ## What an instance costs
 #
-# Instances are processes. Here they share imports. On a *plain* server, as in NVIDIA's container, each imports torch for itself.
+# Instances are processes. Here they are copies of one, and share its imports. On a *plain* server, as in NVIDIA's container, each imports torch for itself.
 
 # %% language="bash" tags=["triton"]
 # for count in 4 1; do
@@ -367,9 +375,9 @@ claim(lost == 3, "The loop fails in three of four cases.", "Run it again.", id="
 
 # %%
 costs = setup.costs(models, lab)  # one instance and four, on both servers; half a minute to 3
-row = setup.add_row(lab)  # pictures per second, for the lecture's table
+row = setup.add_row(lab)  # for the lecture's table, which grows with each notebook
 print(costs)
-formats.table()
+formats.table()  # "per s": pictures, with 1 and 8 requests under way, and without a server
 
 # %%
 claim(
@@ -380,7 +388,7 @@ claim(
 )
 
 # %% [markdown]
-# The second table grows with each notebook. It has pictures per second with 1 and 8 requests under way, and in-process. Its memory is measured after 200 answers.
+# The second table's memory is measured after 200 answers.
 #
 # `KIND_GPU` is refused without a GPU. With one, the code moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (verified).
 #
@@ -394,7 +402,7 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# The code of `verdict` answers nothing. Below its config, write its three methods in a new cell (`%%writefile {models}/verdict/1/model.py`), and load it: `client.load_model("verdict")`.
+# The code of `verdict` answers nothing. Below its config, write `initialize`, `execute` and `finalize` in a new cell (`%%writefile {models}/verdict/1/model.py`), and load it: `client.load_model("verdict")`.
 #
 # The input is two logits. The texts lie in `labels.txt`, beside model.py, and are arrays of `np.object_`. `finalize` logs `verdicts: N`, the number of rows that were answered.
 

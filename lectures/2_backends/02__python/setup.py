@@ -210,7 +210,7 @@ def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame
     text = file.read_text("utf-8")
     rows = {}
     for count in counts:
-        server.unload(model)
+        server.unload(model, report=lambda _: None)
         file.write_text(re.sub(r"count: \d+", f"count: {count}", text), "utf-8")
         server.load(model)
         stubs = measure.processes(server).query("process == 'stub' and model == @model")

@@ -151,6 +151,8 @@ claim(
 )
 
 # %% [markdown]
+# The load unpacks and imports on the same cores, so requests may take longer meanwhile.
+#
 # ## The same archive again
 #
 # The server unpacks the archive into a folder of its own below `/tmp`, and removes it when it ends. Another model, `grade_3`, may name the same archive by its full path. A third one, `unpacked`, names a [folder](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments).
@@ -210,7 +212,7 @@ claim(
 )
 
 # %% [markdown]
-# A first load also compiles Python files. Each model still has the packages in its own memory:
+# A first load also compiles Python files. Each model still has the packages in its own memory: in its process, which Triton calls the *stub*.
 
 # %%
 stubs = measure.processes(lab).query("process == 'stub'")
@@ -227,18 +229,19 @@ show("clients/conda_env.sh")
 
 # %%
 left = setup.run_scripts(models)  # in conda's place a program that only creates the archive
-print(left)  # what each script, ours and the slides', leaves behind
+for script, files in left.items():
+    print(f"{script} leaves behind: {files or 'nothing'}")
 
 # %%
 claim(
     left["conda_env.sh"] and not left["conda_env.as_printed.sh"],
-    "This script leaves its archive. The backend slides' script removes the archive that it has made.",
+    "This script leaves its archive. The backend slides' script (as_printed) removes what it has made.",
     "Run the cell above again.",
     id="environments.script",
 )
 
 # %% [markdown]
-# In [newer releases](../14__images/14__images.ipynb#Your-release-has) the stub is 3.12's. We had no conda, so no environment was packed with it.
+# In [newer releases](../14__images/14__images.ipynb#Your-release-has) the stub has Python 3.12. We had no conda, so no environment was packed with it.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -248,7 +251,7 @@ claim(
 #
 # ## Situation 2: another Python
 #
-# The model's process is a program, `triton_python_backend_stub`, with one Python inside. NVIDIA's container has one of them, in `/opt/tritonserver/backends/python`. The wheel of this course's server has several:
+# The stub is a program, `triton_python_backend_stub`, with one Python inside. NVIDIA's container has one stub, in `/opt/tritonserver/backends/python`. The wheel of this course's server has several:
 
 # %% language="bash" tags=["triton"]
 # for stub in $TRITON_STUBS/*/triton_python_backend_stub; do
@@ -264,7 +267,7 @@ claim(
 )
 
 # %% [markdown]
-# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub. Where it is not there, [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) it.
+# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub for this Python. Where there is none, [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) one.
 #
 # ```bash
 # python3.12 -m venv --copies --without-pip env
@@ -291,7 +294,7 @@ made
 claim(len(made.refused) == 5, "All five are refused.", "Run it again.", id="environments.mistakes")
 
 # %% [markdown]
-# On a GPU (not verified) the environment holds the framework's CUDA build, often some gigabytes.
+# For a GPU (not verified), an environment holds the framework's CUDA build, which often has some gigabytes.
 #
 # ## Your turn
 #

@@ -80,7 +80,7 @@ printed
 # %%
 claim(
     "forward" in printed.words("on the CPU") and zeros.shape == (2, 1),
-    "The server answers with this model. It refuses the slides' one, see the errata.",
+    "The server answers with this model. It refuses the slides' own files, see the errata.",
     "Run the cells of this section again.",
     id="pytorch.document",
 )
@@ -157,11 +157,11 @@ claim(
 )
 
 # %% [markdown]
-# Trace what has no branches; script the rest. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read the warning of `trace`. Compare both with PyTorch.
+# Trace what has no branches; script the rest. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read a trace's warnings, and compare with PyTorch.
 #
 # ## Served
 #
-# TorchScript stores no shapes, so the server fills in nothing. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend). Each format gets one thread here; NVIDIA's backend sets `INTRA_OP_THREAD_COUNT` for its [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).
+# TorchScript stores no shapes, so the server fills in nothing. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend). Each format gets one thread here. (NVIDIA's `INTRA_OP_THREAD_COUNT` holds for its [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/focus_pytorch/config.pbtxt <<END
@@ -183,7 +183,7 @@ print(infer("focus_pytorch", INPUT__0=pictures[:3]), net(torch.from_numpy(pictur
 from workbook.lessons import formats
 
 row = setup.add_row(lab)  # 10 seconds to a minute
-formats.table()
+formats.table()  # its columns: notebook 02; fp16, int8 and bf16 come from 13
 
 # %%
 claim(
@@ -249,7 +249,7 @@ claim(
 )
 
 # %% [markdown]
-# Argument names count if all fit; if not, numbers, if all have one; else the order. NVIDIA's backend loads all four, so check by a request. It warns only of a name with `__` and no number (`libtorch.cc`).
+# If all names are those of arguments, they count; else the numbers, if all have one; else the order. NVIDIA's backend loads all four, and warns only of a name with `__` and no number (`libtorch.cc`). Check by a request.
 #
 # ## A GPT with three inputs
 #
@@ -277,8 +277,8 @@ claim(
     and np.abs(words - expected).max() < 1e-4
     and setup.guide(lab).refused == ["as printed"]
     and "NVFUSER has no effect" in lab.log_text(),
-    f"Without a batcher, a request of 4 rows is served: {list(words.shape)}. The guide's config, for "
-    "GPU 0, is refused; on the CPU it is loaded, and the log says that NVFUSER has no effect.",
+    f"Without a batcher, a request of 4 rows is served: {list(words.shape)}. This cell also loads the "
+    "guide's own config. For GPU 0, it is refused; on the CPU, the log says that NVFUSER has no effect.",
     "Run the cells of this section again.",
     id="pytorch.gpt",
 )
@@ -351,7 +351,7 @@ print({model: f"{first[model]:.0f} ms, then {min(later[model]):.0f} ms" for mode
 
 # %%
 table = setup.table(lab, first, later)
-table
+table  # spread: the second fastest of the four turns, over the fastest
 
 # %%
 one, two = "focus_pytorch", "focus_compiled"
@@ -370,13 +370,11 @@ claim(
 )
 
 # %% [markdown]
-# What is compiled at the first request needs a warm-up (`model_warmup`). `spread` compares the two fastest of four turns.
-#
-# PyTorch's usual layout, channel by channel, slows TorchScript's convolutions. NVIDIA's instances may share weights; ours are processes.
+# What is compiled at the first request needs a warm-up ([`model_warmup`](../../1_architecture/07__model_repository_manager/07__model_repository_manager.ipynb#Warm-up)). Part of the gain is the layout: PyTorch's usual one slows TorchScript's convolutions, as `focus_last` shows. (NVIDIA's instances may share weights; ours are processes.)
 #
 # ## torch.export
 #
-# It replaces TorchScript. 24.10 lacks it. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) there is platform `torch_aoti` for AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences.
+# It replaces TorchScript, but 24.10 cannot read its files. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) platform `torch_aoti` takes AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences.
 
 # %% tags=["triton"]
 free = ({0: torch.export.Dim("batch")},)
@@ -424,7 +422,7 @@ show("at_work/deploy_torch.py")
 # %% [markdown]
 # ## What to remember
 #
-# - The file is TorchScript, `model.pt`. Script what has branches: a trace keeps the example's way.
+# - The file is TorchScript, `model.pt`. Script what has branches: a trace keeps only the branch that its example took.
 # - Inputs go by argument names if all fit, else by `__0`, `__1` if all have one, else by order, mostly without a warning.
 # - What is compiled at the first request needs a warm-up.
 

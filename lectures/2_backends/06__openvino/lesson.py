@@ -107,8 +107,8 @@ claim(
 # The *file* has half-precision weights, unless `compress_to_fp16=False`. What it *computes* in is another choice:
 
 # %% tags=["triton"]
-compiled_anyhow = core.compile_model(converted, "CPU")
-chosen = compiled_anyhow.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+by_default = core.compile_model(converted, "CPU")
+chosen = by_default.get_property("INFERENCE_PRECISION_HINT").get_type_name()
 table, off = {"default": compute(converted)}, {}
 for kind in ("f32", chosen):
     table[kind] = compute(converted, INFERENCE_PRECISION_HINT=kind)
@@ -295,7 +295,7 @@ claim(
 
 # %%
 print(*setup.chosen_settings(lab), sep="\n")  # from the server's log
-setup.read_times(models, setup.SETTINGS, turns=2).round(2)
+setup.read_times(models, setup.SETTINGS, turns=2).round(2)  # a second thread needs a free core
 
 # %% [markdown]
 # Only `both_2` got the two streams that it asked for. Here they gain nothing: an instance computes one request at a time, so two streams want two instances.
@@ -344,8 +344,9 @@ compare("openvino.faster", faster, premise=setup.repeated(served))
 gain = inside["ms"]["ONNX Runtime, f32"] / inside["ms"]
 claim(
     chosen == "f32" or gain["OpenVINO, default"] > 1.2 * gain["OpenVINO, f32"],
-    f"In f32, OpenVINO is {gain['OpenVINO, f32']:.1f} times as fast as ONNX Runtime; in {chosen}, "
-    f"its default here, {gain['OpenVINO, default']:.1f} times.",
+    f"In-process, OpenVINO is {gain['OpenVINO, f32']:.1f} times as fast as ONNX Runtime in f32, and "
+    f"{gain['OpenVINO, default']:.1f} times in {chosen}, its default here. Served, sending and copying "
+    "are added to both.",
     "Close other programs, and run the two cells above again.",
     premise=setup.precision_differs(inside),
     id="openvino.fp32",
@@ -362,7 +363,7 @@ claim(
     premise=setup.loads_differ(row),
     id="openvino.served",
 )
-formats.table()
+formats.table()  # its columns: notebook 02; fp16, int8 and bf16 come from 13
 
 # %% [markdown]
 # The table's model fills each batch up to eight, so a lone picture costs as much as eight. In bf16, some verdicts near the threshold may change. Whether that matters is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).

@@ -20,7 +20,7 @@ lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 # %% [markdown]
 # ## The lecture's network
 #
-# It tells whether a piece of a photo is sharp. [keras_copy.py](keras_copy.py) copied its weights from PyTorch. A kernel is stored as (out, in, height, width) there, as (height, width, in, out) here. `export` writes a SavedModel into `1/model.savedmodel`: the file `saved_model.pb`, the folder `variables/`. Its *signature* lists inputs and outputs, whose names and shapes the config takes:
+# It tells whether a piece of a photo is sharp. [keras_copy.py](keras_copy.py) copied its weights from PyTorch. PyTorch stores a kernel as (out, in, height, width), TensorFlow as (height, width, in, out). `export` writes a SavedModel into `1/model.savedmodel`: the file `saved_model.pb`, the folder `variables/`. Its *signature* lists inputs and outputs, whose names and shapes the config takes:
 
 # %% tags=["triton"]
 import numpy as np
@@ -72,12 +72,12 @@ claim(
     "Run the cells above again.",
     id="tensorflow.same",
 )
-formats.table()
+formats.table()  # its columns: notebook 02; fp16, int8 and bf16 come from 13
 
 # %% [markdown]
 # ## A model from a slide
 #
-# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has `save` as its last line; below the `try`, it is exported as above:
+# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has `save` as its last line. Below the `try`, the model is exported as above. (Keras numbers unnamed tensors anew each time.)
 
 # %% tags=["triton"]
 model = tf.keras.Sequential([
@@ -215,7 +215,7 @@ claim(
 # %% [markdown]
 # ## Mixed precision in one line?
 #
-# The config of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), for a ranking model; `instance_group` and the random weights are ours. The guide recommends `auto_mixed_precision` on cards from V100 and T4 on: "about 2 times" as fast as TensorRT. The two accelerators could not be combined.
+# This is [the production guide's](../../00__start/00__start.ipynb#The-documents-behind-the-course) config of a ranking model. (`instance_group` and random weights are ours.) The guide adds an accelerator, `tensorrt` or `auto_mixed_precision`; both together were not possible. It recommends the second, on cards from V100 and T4 on: "about 2 times" as fast as the first.
 
 # %%
 setup.rank(models, "shansou_rank")
@@ -259,7 +259,7 @@ for variant in ("shansou_rank", "mixed", "tensorrt"):
 
 # %%
 log = setup.accelerator_lines(lab)  # of the server's log
-print(*log, sep="\n")
+print(*{*log}, f"({len(log)} such lines, for two models)", sep="\n")
 
 # %%
 same = (scores["mixed"] == scores["shansou_rank"]).all()
@@ -332,7 +332,7 @@ table
 # %% [markdown]
 # OpenVINO's difference is larger where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)); verdicts near the threshold may then change.
 #
-# On GPUs nothing of this was verified. In containers up to 25.02 TensorFlow keeps the memory that it once took, until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
+# Nothing in this notebook was verified on a GPU. In containers up to 25.02 TensorFlow keeps the memory that it once took, until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
 #
 # ## Five mistakes
 #
@@ -397,7 +397,7 @@ show("at_work/same_answers.py")
 #
 # <details><summary>A config asks for auto_mixed_precision and loads on a laptop. Does it on a new container?</summary>
 #
-# No: there is no TensorFlow backend. Before 25.03 it did.
+# No: since 25.03 there is no TensorFlow backend. Before, it did.
 #
 # </details>
 #

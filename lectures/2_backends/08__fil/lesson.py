@@ -98,7 +98,7 @@ claim(
 )
 
 # %% [markdown]
-# A container [before 26.01](../14__images/14__images.ipynb#Your-release-has) refuses files of XGBoost 3.1 or newer, such as these two: train with an older one for it.
+# A container [before 26.01](../14__images/14__images.ipynb#Your-release-has) refuses files of XGBoost 3.1 or newer, such as the first two. For it, train with an older XGBoost.
 #
 # <details><summary>Under the hood: which release reads which file</summary>
 #
@@ -148,9 +148,9 @@ near = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "th
 compare("fil.score", near, premise=setup.sure(likely))
 
 # %% [markdown]
-# An output with dims `[ 1 ]` loses that dimension: 360 numbers.
+# An output with dims `[ 1 ]` loses that dimension: its shape is (360,), and not (360, 1).
 #
-# Now the `threshold`: class 1 begins above it. XGBoost's trees get two thresholds, and so does a scikit-learn forest, which has a probability for each of its two classes:
+# Now the `threshold`: class 1 begins above it. Does a higher one call fewer digits an 8? We try 0.5 and 0.95, with XGBoost's trees, and with a scikit-learn forest, which has a probability for each of its two classes:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -175,7 +175,8 @@ right = counts["verdict"] == (likely > 0.5).sum() and counts["verdict_95"] == (l
 claim(
     right and counts["verdict_95"] < counts["verdict"],
     f"XGBoost's model calls {counts['verdict']} digits an 8 with the threshold 0.5, and "
-    f"{counts['verdict_95']} with 0.95.",
+    f"{counts['verdict_95']} with 0.95. The forest calls {counts['forest_50']} and "
+    f"{counts['forest_95']} an 8.",
     "Run the two cells above again.",
     id="fil.threshold",
 )
@@ -215,7 +216,7 @@ claim(
 )
 
 # %% [markdown]
-# Drawn are the surest 8, the least sure 8, and the likeliest other digit. FIL computes shares on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
+# The figure has the surest 8, the least sure 8, and the likeliest other digit. FIL computes shares on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
 #
 # ## Two rows
 #
@@ -335,7 +336,7 @@ claim(
 )
 
 # %% [markdown]
-# So send many rows in one request, or use `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always: it joins waiting requests. The two lines compare two libraries: the laptop's server computes with Treelite.
+# So send many rows in one request, or use `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always: it joins waiting requests. The figure compares two libraries: this server computes with Treelite.
 #
 # On a GPU (not verified) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
 #

@@ -6,9 +6,9 @@
 # %% [markdown]
 # # DALI: from file to pixels
 #
-# **Question.** Clients send JPEG files, and the lecture's network (sharp or blurred?) takes 3 × 64 × 64 numbers. Do its verdicts stay the same if the server computes them?
+# **Question.** Clients send JPEG files, and the lecture's network (sharp or blurred?) takes 3 × 64 × 64 numbers. Do its verdicts stay the same if the server computes these numbers?
 #
-# DALI serves the preprocessing of pictures, video and sound, on GPU and CPU.
+# DALI, NVIDIA's *Data Loading Library*, prepares pictures, video and sound.
 #
 # The first notebook that needs the network trains it: one to six minutes.
 
@@ -157,7 +157,7 @@ for name, rows in pixels.items():
     print(f"{name:22} differs by {grey:.2f} grey levels; verdicts changed: {changed[name]}")
 
 # %%
-setup.plot(pixels, logits)
+setup.plot(pixels, logits)  # the picture whose verdict changed most; its distance from Pillow's
 
 # %%
 sharper, opencvs = changed["DALI, antialias=False"], changed["as OpenCV, bilinear"]
@@ -173,7 +173,7 @@ claim(
 )
 
 # %% [markdown]
-# The figure shows the picture whose verdict changed most, and its distance from Pillow's. Count verdicts.
+# One or two grey levels changed verdicts. So do not compare pictures by eye: count verdicts.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -220,7 +220,7 @@ claim(
 )
 
 # %% [markdown]
-# How fast is it? Pillow first, then the server with one and with eight pictures under way:
+# How fast is the pipeline? Pillow in this process first, then the server, with one and with eight pictures under way:
 
 # %% tags=["triton"]
 import json
@@ -252,7 +252,7 @@ print(f"Pillow, in-process: {len(files) / (time.perf_counter() - began):.0f} per
 #
 # ## A serialized pipeline
 #
-# A pipeline can also be *serialized*, as `model.dali`. It declares no types here, so the config does. In [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) it says `TYPE_STRING`:
+# A pipeline can also be *serialized*, as `model.dali`. This one declares no types, so its config must. That of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) says `TYPE_STRING`:
 
 # %% tags=["triton"]
 from nvidia.dali import fn, pipeline_def, types
@@ -362,7 +362,7 @@ claim(
 )
 
 # %% [markdown]
-# An *executor* runs the steps, and the older one (`exec_dynamic=False`) knows no way back. We could not try which one the container's DALI takes, so keep to the rule: first CPU, then GPU.
+# An *executor* runs the steps, and the older one (`exec_dynamic=False`) has no way back. We could not try which one the container's DALI takes, so keep to the rule: first CPU, then GPU.
 #
 # <details><summary>Errata: the backend slides</summary>
 #

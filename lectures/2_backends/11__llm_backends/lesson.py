@@ -8,11 +8,11 @@
 #
 # **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and what do they gain over Transformers in a Python model?
 #
-# Each engine of vLLM takes up to 3 GB here; two run at a time. Unload that of `make lab` (the cell's last line).
+# Each engine of vLLM takes up to 3 GB; two run here. Unload that of `make lab`: the cell's last line, without its `#`.
 
 # %%
-import documents
-import measured
+import documents  # the slides' configs and tables
+import measured  # the engine's metrics, and Transformers in this process
 import setup
 from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 from workbook.lessons.shared import documented
@@ -43,7 +43,7 @@ show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
 # curl -s $TRITON_HTTP/v2/models/vllm_model | grep -oE '"name":"\w+"' | tr '\n' ' '
 
 # %% [markdown]
-# The engine makes the batches. The backend fills in the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py); those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has).
+# `max_batch_size` is 0, because the engine makes the batches. The backend fills in the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py); those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has).
 #
 # ## Asking
 #
@@ -91,13 +91,14 @@ def stream(prompt, model="vllm_model", **sampling):
 # %% tags=["triton"]
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
 likeliest = ask(prompt, max_tokens=16, temperature=0)
+end = likeliest["text_output"][5:8]  # three characters: where they would come, the answer stops
 answers = {
     "temperature 0": likeliest,  # the likeliest token each time
     "top_k 1": ask(prompt, **drawn, top_k=1),
     "seed 1": ask(prompt, **drawn, seed=1),  # drawn, and the draw can be repeated
     "seed 1 again": ask(prompt, **drawn, seed=1),
     "seed 2": ask(prompt, **drawn, seed=2),
-    "stop": ask(prompt, max_tokens=16, temperature=0, stop=[likeliest["text_output"][5:8]]),
+    "stop": ask(prompt, max_tokens=16, temperature=0, stop=[end]),
 }
 pieces = stream(prompt, max_tokens=16, temperature=0)
 for name, answer in answers.items():
@@ -154,7 +155,7 @@ client.load_model("narrow")
 longer = ask("A list", "narrow", max_tokens=140, temperature=0, ignore_eos=True)
 tokens = longer["num_output_tokens"]
 print(tokens, "tokens:", longer["text_output"][:60])
-wrong = [
+wrong = [  # three requests, each with a mistake of its own
     ask("in" + 299 * " in", "narrow", max_tokens=4),
     ask("A list is", max_token=8),
     ask("A list is", max_tokens=8, temperature="hot"),
@@ -166,14 +167,14 @@ ignored = "it ignores them" if tokens == 140 else "it obeys them"
 compare("llm.parameters", ignored, premise=Premise(tokens > 0, "the model did not answer"))
 claim(
     tokens == 140,
-    f"After {len(corrected.refused)} refusals it is loaded. An answer of {tokens} tokens came, "
+    f"After {len(corrected.refused)} refusals the config is loaded. An answer of {tokens} tokens came, "
     "though max_output_length says 128.",
     "Run the cells of this section again.",
     id="llm.document",
 )
 
 # %% [markdown]
-# The three refusals: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
+# So limits are engine arguments (`max_model_len`) or sampling parameters (`max_tokens`). The three refusals: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -351,7 +352,7 @@ claim(
 #
 # ## TensorRT-LLM
 #
-# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Below it, for older releases: the slides' options for an engine, and their config, corrected.
+# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Then, for older releases: the slides' options for an engine, and their config, corrected step by step.
 
 # %%
 place(models, "models/tensorrt_llm")

@@ -27,6 +27,8 @@ lab = laboratory(models, only=setup.SHARED)  # the first time, this takes one to
 #   "shape": [1, 1], "datatype": "BYTES", "data": ["Lettisch und Äquatorialguinea"]}]}'
 
 # %% [markdown]
+# (The `parameters` in an ensemble's answer do not matter here.)
+#
 # On the client: it pads each text to 64 tokens, and sends ids and a mask of the real tokens to the network. Both ways, for 32 texts:
 
 # %% tags=["triton"]
@@ -165,7 +167,7 @@ claim(
 show("models/language_bls/1/model.py", "models/bls_joined/1/model.py")
 
 # %% [markdown]
-# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on. Its difference from `language_bls`:
+# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on. Here is what differs from `language_bls`:
 
 # %% language="bash" tags=["triton"]
 # diff models/language_bls/1/model.py models/bls_async/1/model.py || true
@@ -231,7 +233,7 @@ compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 
 # %% language="bash" tags=["triton"]
 # curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load  # in four instances
-# head -c 90 $TRITON_MODELS/texts.json
+# head -c 90 $TRITON_MODELS/texts.json; echo " …"  # what perf_analyzer sends
 # for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
 #   for model in language language_bls language_bls_4 bls_joined bls_async; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
@@ -249,8 +251,8 @@ measure.plot_bars(rates.to_frame(), title="16 requests under way", below="texts 
 over = rates["the ensemble"] / rates
 claim(
     together["language_bls"] == 1 and over["BLS, one by one"] > 1.2,
-    f"The ensemble answers {over['BLS, one by one']:.1f} times as many texts as the loop, "
-    f"{over['BLS, joined rows']:.1f} times as many as joined rows, and "
+    f"In the same time, the ensemble answers {over['BLS, one by one']:.1f} times as many texts as the "
+    f"loop, {over['BLS, joined rows']:.1f} times as many as joined rows, and "
     f"{over['BLS, async_exec']:.1f} times as many as async_exec.",
     "Close other programs, and run the cell with perf_analyzer again.",
     premise=setup.repeated(speeds),
@@ -387,7 +389,7 @@ task("ensembles.blank", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which step is the slow one, and does it batch? The server has counted it for each step since the step was loaded (`language_onnx`: in the section before):
+# Which step is the slow one, and does it batch? The server has counted it for each step since that step was loaded. (`language_onnx` was loaded again in the section before, so it has counted less.)
 
 # %%
 show("at_work/steps.py")

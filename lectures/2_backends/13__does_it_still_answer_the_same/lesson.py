@@ -21,12 +21,13 @@ lab = laboratory(models, only=["focus_fp32"])
 # %% tags=["triton"]
 import torch
 
+# What is left of three numbers in each type?
 for kind in (torch.float32, torch.float16, torch.bfloat16):
     held = torch.tensor([0.1, 1040.3, 70000.0]).to(kind)
     print(f"{kind}: {held.tolist()}, from 1 to the next number: {torch.finfo(kind).eps:.1g}")
 
 # %% [markdown]
-# fp16 has 11 bits for the digits of a number, and ends at 65,504. bf16 has 8 bits, and reaches as far as fp32, which has 24. int8 has 256 values: a *scale* says which numbers they stand for.
+# For the digits of a number, fp32 has 24 bits, fp16 11 and bf16 8. fp16 ends at 65,504; bf16 reaches as far as fp32. int8 has 256 values: a *scale* says which numbers they stand for.
 #
 # ## fp16
 #
@@ -167,7 +168,7 @@ for name in ("focus_fp16", "focus_bf16", "focus_dynamic", "focus_static"):
     rows[name] = {
         "largest difference": abs(served[name] - exact).max(),
         "verdicts changed": other.sum(),
-        "their scores, at most": abs(exact[other]).max(initial=0),
+        "largest score among these": abs(exact[other]).max(initial=0),
     }
 near = pd.DataFrame.from_dict(rows, orient="index")
 near.round(3)
@@ -234,7 +235,7 @@ compare(
 claim(
     at_best <= at_zero,
     f"With the threshold 0, {at_zero} verdicts differ; with {thresholds[best]:.2f}, {at_best} do. "
-    f"On average the scores are off by {shift:.2f}; {(static == 0).sum()} are 0.",
+    f"On average the scores are off by {shift:.2f}; {(static == 0).sum()} are exactly 0.",
     "Run the cells of this experiment again.",
     id="same_answers.threshold",
 )
@@ -310,7 +311,7 @@ predict(
 raw_file = models / "eights_fp32/1/model.onnx"
 small = float16.convert_float_to_float16(onnx.load(raw_file), keep_io_types=True)
 onnx.save(small, models / "eights_fp16/1/model.onnx")
-smaller = float16.convert_float_to_float16(onnx.load(raw_file))
+smaller = float16.convert_float_to_float16(onnx.load(raw_file))  # its input is fp16, too
 onnx.save(smaller, models / "eights_counts/1/model.onnx")
 counts, eights = np.load(models / "counts.npy"), {}
 for name in ("eights_fp32", "eights_fp16", "eights_counts"):
@@ -322,7 +323,7 @@ print(f"weights of {abs(first).mean():.4f}; in fp16, 1040's neighbour is 1040", 
 print(f"+ {np.spacing(np.float16(1040))}")
 
 # %%
-setup.plot_camera(eights)
+setup.plot_camera(eights)  # right: the counts are rounded to fp16, too
 
 # %%
 changed_eights = int(sum((eights["eights_fp32"] > 0) != (eights["eights_fp16"] > 0)))

@@ -156,7 +156,7 @@ claim(
 # Ask the server, not the files: it has completed each config. `runtime` is the backend's program: `model.py` is the laptop's stand-in, and NVIDIA's image has a native library in its place.
 
 # %% tags=["triton"]
-for entry in client.get_model_repository_index():
+for entry in client.get_model_repository_index():  # one for each version of a model
     if entry.get("state") == "READY":
         config = client.get_model_config(entry["name"])
         cached = config.get("response_cache", {}).get("enable", False)
