@@ -83,7 +83,6 @@ $(COMPILED): | $(STAMP)
 	rm -f $(VENV)/.compiled-*; touch $@
 
 test: setup $(if $(filter-out no,$(ALL)),$(VLLM_STAMP) $(HUB_STAMP)) $(COMPILED) ## checks and quick tests: twelve minutes; ALL=yes: all, what CI runs
-	@$(if $(filter-out no,$(ALL)),$(language_model) >/dev/null 2>&1 &)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -94,9 +93,6 @@ test: setup $(if $(filter-out no,$(ALL)),$(VLLM_STAMP) $(HUB_STAMP)) $(COMPILED)
 	$(if $(filter-out no,$(ALL)),$(BIN)/pytest -m last --numprocesses=0)
 
 TESTS := not long$(if $(filter-out no,$(ALL)),, and (quick or not server))
-# Many tests need the language model, and its training takes minutes: it begins with the checks,
-# which leave a core idle. A test that needs it waits for it, or builds it and says what is wrong.
-language_model = $(BIN)/python -c "from workbook import zoo; zoo.build(['llama_onnx'], bar=False)"
 # With all tests, tests/durations.csv gets how long they took, and what failed once: commit it.
 record = $(if $(filter-out no,$(ALL)),--record $(1))
 

@@ -31,6 +31,7 @@ REBUILT = (
     "digits_openvino",
     "jpeg_dali",
     "iris_onnx",
+    "llama",
 )
 
 

@@ -71,8 +71,8 @@ def check_any(server: Server) -> None:
         where=server.url,
         todo=f"Load those that are built ({', '.join(built)}): {load}."
         if built
-        else "Build one: `workbook models llama` takes about 4 minutes, `make vllm` builds it too "
-        f"and adds vLLM. Then load it: {load}.",
+        else "Make one: `workbook models llama`; `make vllm` does so, too, and adds vLLM. "
+        f"Then load it: {load}.",
     )
 
 

@@ -40,8 +40,8 @@ MODELS: dict[str, dict[str, str]] = {
     "countdown": {},
 }
 
-#: Language models. They are built and loaded only on request, because their training takes minutes:
-#: one by one, or all of them as `llama`.
+#: Language models. They are loaded only on request, because each takes much memory: one by one, or
+#: all of them as `llama`.
 LLAMAS: dict[str, dict[str, str]] = {
     "llama_hf": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},
     "llama_stream": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},

@@ -4,6 +4,9 @@ The text is `pydoc_data.topics`, what `help("with")` shows: 465,000 characters t
 every Python. The model learns it as running text, and as answers to questions that name a section,
 so that it can be used with a chat template. So little training gives no knowledge; it gives
 sentences that are recognisably about Python.
+
+`llama.npz`, beside this module, holds the trained weights, a byte each, and the tokenizer.
+`python -m workbook.zoo.llama` trains it anew (4 minutes on two cores) and writes the file.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from . import int8_file
 from .recipe import Recipe
+
+FILE = Path(__file__).with_name("llama.npz")
 
 #: The context length: tokens of a prompt and its answer together.
 CONTEXT = 512
@@ -27,6 +33,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 
+_HIDDEN, _LAYERS = 256, 6
 _STEPS, _ROWS, _COLUMNS, _RATE = 600, 4, 256, 3e-3
 #: How many characters of a section are the answer to its title.
 _ANSWER = 700
@@ -55,33 +62,11 @@ def sections() -> list[tuple[str, str]]:
 
 
 def tokenizer() -> Any:
-    """A byte-level BPE tokenizer trained on the manual; it can encode any text."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    """The tokenizer of the trained network: a byte-level BPE, which can encode any text."""
+    from tokenizers import Tokenizer
 
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    bpe.train_from_iterator(
-        [manual()],
-        trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
-            special_tokens=[PAD, EOS, USER, ASSISTANT],
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-            show_progress=False,
-        ),
-    )
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=bpe,
-        pad_token=PAD,
-        eos_token=EOS,
-        padding_side="left",  # the next token follows the last one
-        model_max_length=CONTEXT,
-        model_input_names=["input_ids", "attention_mask"],
-        clean_up_tokenization_spaces=False,
-    )
-    made.chat_template = CHAT_TEMPLATE
-    return made
+    _, texts = int8_file.read(FILE)
+    return _in_transformers(Tokenizer.from_str(texts["tokenizer"]))
 
 
 def network(hidden: int, layers: int) -> Any:
@@ -113,11 +98,24 @@ def network(hidden: int, layers: int) -> Any:
 
 
 def llama(target: Path) -> None:
-    """Train the Llama of 5 million parameters and save it."""
+    """Save the trained Llama of 5 million parameters."""
     import torch
 
-    torch.set_num_threads(2)  # always two, so that the weights are the same on every machine
-    words = tokenizer()
+    weights, _ = int8_file.read(FILE)
+    model = network(hidden=_HIDDEN, layers=_LAYERS)
+    table = weights["model.embed_tokens.weight"]  # input and output embeddings are one table
+    weights["lm_head.weight"] = table
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    save(model, tokenizer(), target)
+
+
+def train() -> None:
+    """Train the network on the manual, and write its file."""
+    import torch
+
+    torch.set_num_threads(2)
+    bpe = _train_tokenizer()
+    words = _in_transformers(bpe)
     chats = [
         words.apply_chat_template(
             [{"role": "user", "content": title}, {"role": "assistant", "content": text}],
@@ -126,8 +124,8 @@ def llama(target: Path) -> None:
         for title, text in sections()
     ]
     text = "".join([manual(), EOS, "\n", *chats])
-    ids = torch.tensor(words.backend_tokenizer.encode(text).ids)
-    model = network(hidden=256, layers=6)
+    ids = torch.tensor(bpe.encode(text).ids)
+    model = network(hidden=_HIDDEN, layers=_LAYERS)
     optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.1, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, _RATE, total_steps=_STEPS, pct_start=0.1
@@ -144,7 +142,9 @@ def llama(target: Path) -> None:
         schedule.step()
         if step % 10 == 9:
             print(f"{(step + 1) / _STEPS:.0%}, loss {loss.item():.2f}", flush=True)
-    save(model.eval(), words, target)
+    weights = {name: value.detach().numpy() for name, value in model.state_dict().items()}
+    del weights["lm_head.weight"]  # the table of the input embeddings
+    int8_file.write(FILE, weights, tokenizer=bpe.to_str())
 
 
 def save(model: Any, words: Any, target: Path) -> None:
@@ -153,16 +153,54 @@ def save(model: Any, words: Any, target: Path) -> None:
     words.save_pretrained(target)
 
 
+def _train_tokenizer() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.train_from_iterator(
+        [manual()],
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            special_tokens=[PAD, EOS, USER, ASSISTANT],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    return bpe
+
+
+def _in_transformers(bpe: Any) -> Any:
+    """A trained tokenizer as transformers and vLLM take it, with the chat template."""
+    from transformers import PreTrainedTokenizerFast
+
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token=PAD,
+        eos_token=EOS,
+        padding_side="left",  # the next token follows the last one
+        model_max_length=CONTEXT,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
+    made.chat_template = CHAT_TEMPLATE
+    return made
+
+
 PACKAGES = ("torch", "transformers", "tokenizers")
 
 RECIPES = (
     Recipe(
         "llama",
-        "a Llama of 5 million parameters, trained on Python's manual in about 4 minutes",
+        "a Llama of 5 million parameters, trained on Python's manual",
         llama,
         "llama",
-        uses=(),
+        uses=("int8_file", FILE.name),
         packages=PACKAGES,
         on_request=True,
     ),
 )
+
+if __name__ == "__main__":
+    train()

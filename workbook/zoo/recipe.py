@@ -42,7 +42,8 @@ class Recipe:
         function: writes the artefact, a file or a folder, at the path that it is given.
         file: the artefact's file name (or folder name).
         needs: recipes that it is made from, built before it.
-        uses: modules of this package that its function relies on, beside its own.
+        uses: modules of this package that its function relies on, beside its own, and files beside
+            them: `("data", "llama.npz")`.
         packages: distributions whose version matters.
         on_request: it takes minutes, or is for tests; built only where it is named.
         fits: what the artefact fits, for its key, e.g. the GPU that it is built on and for. Only a
@@ -62,7 +63,10 @@ class Recipe:
     def key(self, recipes: dict[str, Recipe]) -> str:
         """Sixteen hex digits that change whenever the artefact may come out differently."""
         digest = hashlib.sha256()
-        sources = [Path(inspect.getfile(self.function)), *(_HERE / f"{m}.py" for m in self.uses)]
+        sources = [
+            Path(inspect.getfile(self.function)),
+            *(_HERE / (m if "." in m else f"{m}.py") for m in self.uses),
+        ]
         parts = [
             self.name,
             self.file,

@@ -1,14 +1,13 @@
 """A small Llama that comes with the course: 0.9 million trained parameters in a file of 0.9 MB.
 
-The zoo's `llama` is trained on the reader's machine, so its weights differ from machine to machine.
-Where two machines must have the same weights, as a student's and the grader's, this one is taken::
+The networks of assignment a6 are made of it, one for each student::
 
     found = small_llama.read()
     found.weights["model.embed_tokens.weight"].shape        # (1024, 128)
     found.titles[:2]                                        # ('The "assert" statement', …)
 
-`small_llama.npz`, beside this module, holds a byte per weight, with a scale for each row, the
-tokenizer, and titles of the reference manual's sections, which the network has learned to answer.
+`small_llama.npz`, beside this module, holds a byte per weight, the tokenizer, and titles of the
+reference manual's sections, which the network has learned to answer.
 `python -m workbook.zoo.small_llama` trains it anew (8 minutes on one core) and writes the file.
 """
 
@@ -22,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from . import int8_file
 
 FILE = Path(__file__).with_name("small_llama.npz")
 
@@ -56,13 +57,7 @@ class SmallLlama:
 @functools.cache
 def read() -> SmallLlama:
     """Read the file that comes with the course. It takes some milliseconds."""
-    with np.load(FILE) as stored:
-        texts = {name: stored[name].tobytes().decode() for name in ("tokenizer", "titles")}
-        names = [name for name in stored.files if name not in texts and name[-6:] != ":scale"]
-        weights = {}
-        for name in names:
-            rows = stored[name].astype(np.float32)
-            weights[name] = rows * stored[f"{name}:scale"] if rows.ndim == 2 else rows
+    weights, texts = int8_file.read(FILE)
     return SmallLlama(weights, texts["tokenizer"], tuple(json.loads(texts["titles"])))
 
 
@@ -141,23 +136,10 @@ def train() -> None:
         schedule.step()
         if step % 100 == 99:
             print(f"{(step + 1) / _STEPS:.0%}, loss {loss.item():.2f}", flush=True)
-    stored: dict[str, Any] = {}
-    for name, value in model.state_dict().items():
-        array = value.detach().numpy()
-        if name == "lm_head.weight":  # the table of the input embeddings
-            continue
-        if array.ndim == 2:
-            scale = (np.abs(array).max(axis=1, keepdims=True) / 127).astype(np.float32)
-            stored[name] = np.rint(array / scale).astype(np.int8)
-            stored[f"{name}:scale"] = scale
-        else:
-            stored[name] = array
-    for name, text in (
-        ("tokenizer", words.to_str()),
-        ("titles", json.dumps([t for t, _ in chats])),
-    ):
-        stored[name] = np.frombuffer(text.encode(), np.uint8)
-    np.savez_compressed(FILE, **stored)
+    weights = {name: value.detach().numpy() for name, value in model.state_dict().items()}
+    del weights["lm_head.weight"]  # the table of the input embeddings
+    titles = json.dumps([title for title, _ in chats])
+    int8_file.write(FILE, weights, tokenizer=words.to_str(), titles=titles)
 
 
 def _answer(text: str) -> str:

@@ -19,7 +19,7 @@ setup.place_models(models)  # llama: a language model; parrot: it repeats the pr
 lab = laboratory(models)  # a Triton server of this notebook's own
 
 # %% [markdown]
-# The course's Llama is tiny: it knows Python's documentation, and little else. Where it has not been built, the parrot takes its place, and repeats the prompt.
+# The course's Llama is tiny: it knows Python's documentation, and little else.
 
 # %% [markdown]
 # ## Text in, text out

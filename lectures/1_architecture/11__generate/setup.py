@@ -7,6 +7,7 @@ os.environ["TRITON_OPENAI"] = setup.front_end(lab)           # localhost:41234
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import threading
 import time
@@ -14,13 +15,12 @@ from pathlib import Path
 
 import uvicorn
 
+from workbook import zoo
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons.files import place
-from workbook.lessons.workspace import copy
 from workbook.llm import openai
 from workbook.server import Server, connect
-from workbook.zoo.repository import lacking
 
 PARROT = Path(__file__).parent / "models/parrot"
 VLLM, STREAM = "llama_vllm", "llama_stream"
@@ -30,9 +30,7 @@ _fronts: list[uvicorn.Server] = []
 
 
 def place_models(models: Path) -> None:
-    """Put `parrot` and `llama` into a repository; prints what is missing.
-
-    `llama` is the course's language model. If its weights are not built, it is a second parrot.
+    """Put `parrot`, and `llama`, the course's language model, into a repository.
 
     Example:
         models = folder("generate")
@@ -40,12 +38,12 @@ def place_models(models: Path) -> None:
         lab = laboratory(models)
     """
     place(models, PARROT)
-    command = lacking(paths.repository() / STREAM)
-    if command:
-        print(f"llama repeats its prompt, as the parrot does. `{command}` builds the real one.")
-        place(models, PARROT, name="llama")
-    else:
-        copy(models, STREAM, "llama", {})
+    source, llama = paths.repository() / STREAM, models / "llama"
+    (llama / "1").mkdir(parents=True, exist_ok=True)
+    shutil.copy(source / "config.pbtxt", llama)
+    shutil.copy(source / "1/model.py", llama / "1")
+    shutil.copy(paths.package() / "llm/sampling.py", llama / "1")
+    shutil.copytree(zoo.checkpoint("llama"), llama / "1/checkpoint", dirs_exist_ok=True)
 
 
 def front_end(server: Server) -> str:

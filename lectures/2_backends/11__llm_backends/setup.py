@@ -10,7 +10,6 @@ Where vLLM is not installed, Transformers answers in its place: the same folder,
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import importlib.util
 import json
@@ -26,7 +25,6 @@ from workbook import zoo
 from workbook.common import paths
 from workbook.lessons.workspace import version
 from workbook.server import Server
-from workbook.zoo import builder
 
 #: The model that the lecture asks; others use its weights.
 NAME = "vllm_model"
@@ -62,18 +60,13 @@ def backend() -> str:
 
 
 def engine() -> str:
-    """Say in one or two sentences which engine answers in this notebook, with which weights."""
-    network = (
-        "The Llama was trained on Python's manual."
-        if _trained()
-        else "The Llama has random weights, so its texts mean nothing."
-    )
+    """Say which engine answers in this notebook."""
     if not has_vllm():
         return (
             "vLLM is not installed: Transformers answers in its place, and no figure below is "
-            f"vLLM's. `make vllm` adds it. {network}"
+            "vLLM's. `make vllm` adds it."
         )
-    return f"vLLM {_version()} answers, on the CPU. {network}"
+    return f"vLLM {_version()} answers, on the CPU."
 
 
 def _version() -> str:
@@ -85,15 +78,9 @@ def _version() -> str:
     return ""
 
 
-@functools.cache
 def weights() -> Path:
-    """Return the folder of the zoo's trained Llama if it is built, else of a random Llama."""
-    return zoo.checkpoint("llama" if _trained() else "llama_tiny")
-
-
-def _trained() -> bool:
-    """Return whether the trained Llama is built. `make vllm` builds it, which takes minutes."""
-    return not builder.missing(["llama"])
+    """Return the folder of the course's Llama."""
+    return zoo.checkpoint("llama")
 
 
 def write_model(models: Path, name: str = NAME, **arguments: Any) -> None:
