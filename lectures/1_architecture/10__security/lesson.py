@@ -86,7 +86,7 @@ claim(
 # ls
 
 # %% [markdown]
-# A `.key` file stays secret; a `.pem` file is for everybody. Now a server with this certificate. These are Triton's options for TLS at the gRPC port:
+# A `.key` file stays secret; a `.pem` file is for everybody; a `.csr` file asks the authority for a signature. Now a server with this certificate. These are Triton's options for TLS at the gRPC port:
 
 # %%
 tls = ["--grpc-use-ssl=true"]
@@ -101,7 +101,7 @@ os.environ["TRITON_TLS"] = secure.grpc_url
 # |---|---|---|
 # | A | our authority | localhost |
 # | B | our authority | 127.0.0.1 |
-# | C | the system's authorities | localhost |
+# | C | public authorities only | localhost |
 # | D | (speaks without TLS) | localhost |
 
 # %%
@@ -318,7 +318,7 @@ claim(
 # %% [markdown]
 # The header crosses the wire as it is: without TLS a listener has it, too. The third port, 8002, knows neither TLS nor restrictions: metrics are open to whoever reaches it.
 #
-# Restrict whatever your clients do not need: [list of APIs](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#limit-endpoint-access-beta). Best of all, in production load models at the start only (mode `none`).
+# Restrict whatever your clients do not need. One rule may name several [APIs](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#limit-endpoint-access-beta): `model-repository,shared-memory,trace,logging:admin-key=…`. Best of all, in production load models at the start only (mode `none`).
 
 # %% [markdown]
 # ## Your turn
