@@ -148,7 +148,23 @@ compare(
 #
 # Triton's HTTP port has no TLS of its own: put a proxy that has it in front ([secure deployment](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/deploy.md#deploying-behind-a-secure-proxy-or-gateway)).
 #
-# `openssl` shows what a server presents, and checks it:
+# <details><summary>Such a proxy: nginx</summary>
+#
+# Not run here. Triton gets `--http-address=127.0.0.1`, so that nobody goes round the proxy:
+#
+# ```nginx
+# server {
+#   listen 443 ssl;
+#   ssl_certificate server.pem;
+#   ssl_certificate_key server.key;
+#   client_max_body_size 64m;  # its default, 1m, refuses larger requests
+#   location / { proxy_pass http://127.0.0.1:8000; }
+# }
+# ```
+#
+# </details>
+#
+# `openssl` shows and checks what a server presents:
 
 # %% language="bash" tags=["triton"]
 # openssl s_client -connect $TRITON_TLS -servername localhost -verify_hostname localhost \
