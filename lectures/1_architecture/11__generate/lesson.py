@@ -135,10 +135,10 @@ claim(
 # %% [markdown]
 # ## The same over gRPC
 #
-# A model that may send any number of responses is [*decoupled*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md): its config says so. `infer` over HTTP has one response per request. Can it ask such a model?
+# A model that may send any number of responses is [*decoupled*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md): its config says so, beside the names of its inputs and outputs. `infer` over HTTP has one response per request. Can it ask such a model?
 
 # %% language="bash" tags=["triton"]
-# grep decoupled $TRITON_MODELS/parrot/config.pbtxt
+# grep -E 'name:|decoupled' $TRITON_MODELS/parrot/config.pbtxt
 # curl -s $TRITON_HTTP/v2/models/parrot/infer -d '{"inputs": [
 #   {"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["a parrot"]}
 # ]}'
