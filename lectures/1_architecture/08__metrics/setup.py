@@ -200,8 +200,10 @@ def plot_shares(reports: pd.DataFrame) -> style.Picture:
     """
     percent = shares(reports) * 100
     whole = reports[[f"{part}_ms" for part in SPANS]].sum(axis=1)
-    waits = reports["p50_ms"]
-    names = [f"{name}: {ms:.0f} of {waits[name]:.0f} ms" for name, ms in whole.items()]
+    names = [
+        f"{name}: {inside:.0f} of {wait:.0f} ms"
+        for name, inside, wait in zip(reports.index, whole, reports["p50_ms"], strict=True)
+    ]
     figure = style.Picture(8.4, 1.1 + 0.42 * len(names), "Shares of a request's time per service")
     axes = figure.subplots()
     title = "A request's time in the server, of what its client waits"
