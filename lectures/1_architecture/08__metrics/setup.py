@@ -201,13 +201,12 @@ def plot_shares(reports: pd.DataFrame) -> style.Picture:
     percent = shares(reports) * 100
     whole = reports[[f"{part}_ms" for part in SPANS]].sum(axis=1)
     names = [
-        f"{name}: {inside:.0f} of {wait:.0f} ms"
+        f"{name}: {inside:.0f} ms (client: {wait:.0f} ms)"
         for name, inside, wait in zip(reports.index, whole, reports["p50_ms"], strict=True)
     ]
     figure = style.Picture(8.4, 1.1 + 0.42 * len(names), "Shares of a request's time per service")
     axes = figure.subplots()
-    title = "A request's time in the server, of what its client waits"
-    style.panel(axes, title, below="% of the time in the server", grid="x")
+    style.panel(axes, "Where a request's time in the server goes", below="% of this time", grid="x")
     left = np.zeros(len(names))
     for part in SPANS:
         axes.barh(names, percent[part], left=left, height=0.6, label=part, **style.fill(part))

@@ -33,7 +33,10 @@ def test_reports_are_read_by_service(tmp_path: Path) -> None:
     assert list(table["throughput"]) == [64, 120]
     assert list(setup.shares(table)["queue"]) == [0.75, 0]
     labels = setup.plot_shares(table).axes[0].get_yticklabels()
-    assert [label.get_text() for label in labels] == ["anton: 40 of 42 ms", "berta: 10 of 12 ms"]
+    assert [label.get_text() for label in labels] == [
+        "anton: 40 ms (client: 42 ms)",
+        "berta: 10 ms (client: 12 ms)",
+    ]
 
 
 def test_a_machine_that_is_too_slow_for_sleeping_shows_nothing(tmp_path: Path) -> None:
