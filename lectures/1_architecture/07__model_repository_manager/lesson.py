@@ -8,7 +8,7 @@
 #
 # **Question.** A new version of your model is there, and clients are calling. How do you put it in so that none of their requests fails?
 #
-# The *model repository manager* loads and unloads models. The *model control mode* says what makes it do so:
+# The *model repository manager* loads and unloads models. It does so at the start, when a folder changes, or on a command: that depends on the server's *model control mode*.
 #
 # ![Triton; marked are the model repository and its manager](architecture.svg)
 
@@ -25,9 +25,9 @@ fixed = laboratory(models, control="none")  # a Triton server of this notebook's
 #
 # ![The layout of a model repository](../../images/repository.svg)
 #
-# A folder has the **model name**. In it each number is a **model version** with its **model files**; beside them lies the **model configuration**. Ours is the digits network in TorchScript.
+# A folder has the **model name**. In it, a folder with a number is a **model version** and holds its **model files**. Beside the versions lies the **model configuration**. Ours is the digits network in TorchScript.
 #
-# A Python model may bring its packages: an archive such as `conda_env.tar.gz`, named in the parameter `EXECUTION_ENV_PATH` (lecture 2).
+# A Python model may bring its packages, in an archive such as `conda_env.tar.gz` (lecture 2).
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -133,7 +133,7 @@ claim(
 # %% tags=["triton"]
 def ask(client, answers, stop):
     """Send pictures until `stop` is set; note when, the ms, the version and the error."""
-    while not stop.wait(0.004):  # leaves the server time on two cores
+    while not stop.wait(0.004):  # a short pause leaves cores to the server
         sent, version, error = time.time(), 0, ""
         try:
             version = version_now(client)
@@ -181,7 +181,7 @@ begin_with("1")
 poller = laboratory(models, control="poll", poll_seconds=1)
 with clients() as answers_of_poll:
     put_in("2")
-    setup.wait_for(2, answers_of_poll)
+    setup.wait_for(2, answers_of_poll)  # until version 2 answers
 poll = setup.watched(poller, answers_of_poll)  # the answers, and the loads in the server's log
 
 # Explicit: a server that stays until the end of this notebook.
@@ -227,18 +227,18 @@ claim(
 )
 
 # %% [markdown]
-# Between unload and ready there is no version, and the server keeps no requests for a model that it does not have. The first answers of version 2 are slow (*warm-up*, below).
+# From the unload until *ready* there is no version, and the server keeps no requests for a model that it does not have. (The unload comes before *loads 2*: requests begin to fail there.) The first answers of version 2 are slow: see *Warm-up*, below.
 #
 # <details><summary>Errata: the guide on reloading</summary>
 #
-# Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 ([26.02](../../2_backends/14__images/14__images.ipynb#Your-release-has)) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), without a reason. Here, on 24.10, a reload lost no request, and unloading first did. If you must, take the server out of the load balancer before.
+# Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 ([26.02](../../2_backends/14__images/14__images.ipynb#Your-release-has)) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), and gives no reason. Here, on 24.10, a reload lost no request, and unloading first did. If you unload first, take the server out of the load balancer before.
 #
 # </details>
 
 # %% [markdown]
 # ## A bad version
 #
-# Version 3 was copied while the disk was full: half of its file is missing. Someone loads it in mode explicit, under load.
+# Version 3 was copied while the disk was full: half of its file is missing. Someone sends the load command for it, while clients ask.
 
 # %%
 predict(
@@ -293,7 +293,9 @@ claim(
 # %% [markdown]
 # ## Which versions
 #
-# `version_policy` chooses among the folders. The guide says: names that are no numbers, or begin with 0, are [ignored](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-versions). Look for the exception below. In `config.pbtxt` a policy is a line such as `version_policy { specific { versions: [ 1, 2 ] } }`. A load command may carry a whole config as JSON, and the file stays as it is. We try three policies on six folders:
+# A line in `config.pbtxt` chooses among the folders, such as `version_policy { specific { versions: [ 1, 2 ] } }`. The guide says: folders whose names are no numbers, or begin with 0, are [ignored](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-versions). Are they?
+#
+# We try three policies on six folders. A load command may carry a config as JSON, in place of the file:
 
 # %% tags=["triton"]
 begin_with("1", "2", "5", "007", "two", "0")
@@ -331,17 +333,26 @@ claim(
 )
 
 # %% [markdown]
-# The last column: a request that names no version goes to the highest version that is ready.
+# A request that names no version goes to the highest one that is ready. And a folder that begins with 0 was served:
 #
 # <details><summary>Errata: the guide on folders</summary>
 #
-# Against the guide, release 24.10 does serve a folder named `0`. Do not rely on it.
+# Against the guide, release 24.10 does serve a folder named `0`, but not `007`. Do not rely on it.
 #
 # </details>
 #
 # ## Warm-up
 #
-# Frameworks do some work at the first request: they compile, they allocate. With `model_warmup` Triton sends sample requests while it loads the model. We put it into the config of a load command, like the policies above.
+# At the first request frameworks compile and allocate. With `model_warmup` Triton sends sample requests while it loads the model. In `config.pbtxt`:
+#
+# ```protobuf
+# model_warmup {
+#   name: "zeros" batch_size: 1 count: 3
+#   inputs { key: "INPUT__0" value { data_type: TYPE_FP32 dims: [ 1, 8, 8 ] zero_data: true } }
+# }
+# ```
+#
+# The same as JSON, in load commands:
 
 
 # %% tags=["triton"]
@@ -373,7 +384,7 @@ claim(
 # %% [markdown]
 # ## A command that brings the files
 #
-# A load command may even bring the model's files ([protocol](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md)). The server then leaves the folder aside:
+# A program that cannot write to the server's disk may send the model's files in the load command ([protocol](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md)). The server then leaves the folder aside:
 
 # %% tags=["triton"]
 sources = {"77/model.pt": home / "1/model.pt", "labels.txt": home / "labels.txt"}
@@ -382,7 +393,7 @@ triton().load_model("digits", config=json.dumps(config), files=files)
 print(version_now(triton()), "answers; is there a folder 77?", (home / "77").exists())
 
 # %% [markdown]
-# `--model-repository` may be given several times, and may be a bucket: `s3://…`, `gs://…`, `as://…`. The core copies a model to a local folder before it loads it ([locations](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations)).
+# Models may lie elsewhere, too: `--model-repository` may be given several times, and may be a bucket: `s3://…`, `gs://…`, `as://…`. The core copies a model to a local folder before it loads it ([locations](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations)).
 
 # %% [markdown]
 # ## Your turn
@@ -399,7 +410,7 @@ task("repository.half", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A new version, put in without a failed request; and if it is bad, the old one stays:
+# A new version, put in without a failed request. If it is bad, the old one stays. (Here it becomes version 8: the highest number among the folders is 007.)
 
 # %%
 show("at_work/deploy.py")

@@ -73,8 +73,9 @@ def metrics(model=""):
     for family in text_string_to_metric_families(text):
         for name, labels, value, *_ in family.samples:
             others = [labels[key] for key in labels if key not in ("model", "version")]
-            if labels.get("model", "") == model:  # the parser ends counters with _total
-                found[" ".join([name.removesuffix("_total"), *others])] = value
+            if labels.get("model", "") == model:
+                metric = name.removesuffix("_total")  # the parser adds it to counters
+                found[" ".join([metric, *others])] = value
     return pd.Series(found)
 
 
@@ -120,7 +121,7 @@ def growth(model, send):
     """What a function returns, and by how much a model's metrics grow while it runs."""
     before = metrics(model)
     answer = send()
-    time.sleep(0.8)  # the batcher counts a request that it has refused later
+    time.sleep(0.8)  # a request that the batcher refuses is counted some time later
     return answer, metrics(model) - before
 
 
@@ -147,7 +148,7 @@ claim(
 # %% [markdown]
 # ## What counts as a failure?
 #
-# Six requests go wrong: nine rows where eight are allowed; a full queue; a timeout in the queue; a client that cancels; a model that raises; a model that answers with an error. The queues are those of [full](models/full/config.pbtxt) and [hasty](models/hasty/config.pbtxt). All models here are one program:
+# Six requests go wrong: nine rows where eight are allowed; a full queue; a timeout in the queue; a client that cancels; a model that raises; a model that answers with an error. The queue of [full](models/full/config.pbtxt) holds one request; in that of [hasty](models/hasty/config.pbtxt), none waits over 100 ms. All models are one program:
 
 # %%
 show("models/service/1/model.py")
@@ -193,10 +194,10 @@ cases = {
     "the model answers with an error": ("anton", lambda: send("anton", np.nan)),
 }
 rows = {}
-for case, (name, fail) in cases.items():
+for case, (name, fail) in cases.items():  # max(errors): one that is not ""
     errors, change = growth(name, fail)
     change = change.filter(regex="success|failure").rename(lambda metric: metric.split("_")[-1])
-    change["success"] -= errors.count("")  # those that went well; max(errors) is the other one
+    change["success"] -= errors.count("")  # leave out those that went well
     rows[case] = {"the client reads": max(errors).split("] ")[-1][:50], **change.astype(int)}
 wrong = pd.DataFrame(rows).T
 wrong
@@ -222,7 +223,7 @@ claim(
 #
 # ![A request's way, with its timestamps](request.svg)
 #
-# Each part is a counter in microseconds; network and client are not in it. perf_analyzer divides their growth by the requests:
+# Each part is a counter in microseconds. perf_analyzer divides its growth by the requests; it also measures what the client waits. Three services, for eight clients that ask in a loop:
 #
 # | service | instances | an execution |
 # |---|---|---|
@@ -230,7 +231,7 @@ claim(
 # | berta | 8 | sleeps 60 ms |
 # | clara | 2 | copies 8 MB |
 #
-# Sleeping needs no core; copying does. Eight clients ask each service in a loop:
+# Sleeping needs no core; copying does.
 
 # %%
 show("clients/load.sh")
@@ -285,7 +286,7 @@ claim(
 )
 
 # %% [markdown]
-# Instances that need the cores share them, as clara's do. Her clients also wait much longer than the server's parts add up to: the rest is sending 8 MB there and back.
+# Instances that need the cores share them, as clara's do. Most of what her clients wait is not in the server at all: it is sending 8 MB there and back.
 #
 # Can more instances never help berta? Eight clients in a loop have at most eight requests under way, one per instance. Now with more clients:
 
@@ -344,7 +345,13 @@ claim(
 #
 # ## Prometheus
 #
-# The same in [PromQL](https://prometheus.io/docs/prometheus/latest/querying/basics/):
+# Prometheus' config names Triton's port; questions are written in [PromQL](https://prometheus.io/docs/prometheus/latest/querying/basics/). Not run here:
+#
+# ```yaml
+# scrape_configs:
+#   - job_name: triton
+#     static_configs: [{targets: ["localhost:8002"]}]
+# ```
 #
 # | question | query |
 # |---|---|
@@ -354,11 +361,11 @@ claim(
 # | waiting now | `nv_inference_pending_request_count` |
 
 # %% [markdown]
-# **Performance Analyzer** (`perf_analyzer`) measures from outside. **Model Analyzer** looks for the best config within a limit of latency or memory.
+# From outside, **Performance Analyzer** (`perf_analyzer`) measures one config; **Model Analyzer** tries many, for the best within a limit of latency or memory.
 #
 # ## Your turn
 #
-# Eight clients ask `emil` in a loop, and wait long. We divide the counters by hand: which part is the largest? Correct the config with `%%writefile {models}/emil/config.pbtxt`; then load it with the `curl` of `load.sh`.
+# Eight clients ask `emil` in a loop, and wait long. We divide the counters by hand: which part is largest? Correct the config with `%%writefile {models}/emil/config.pbtxt`; then load it with the `curl` of `load.sh`.
 
 # %% tags=["triton"]
 import subprocess

@@ -194,10 +194,16 @@ def at_full_speed(rates: pd.DataFrame) -> Premise:
 
 
 def plot_shares(reports: pd.DataFrame) -> style.Picture:
-    """Draw the parts of each service's time, in per cent, with the total beside its name."""
+    """Draw the parts of each service's time in the server, in per cent.
+
+    Beside a service's name stand the sum of these parts, and what a client waits (the median).
+    """
     percent = shares(reports) * 100
     whole = reports[[f"{part}_ms" for part in SPANS]].sum(axis=1)
-    names = [f"{name}: {ms:.0f} ms" for name, ms in whole.items()]
+    names = [
+        f"{name}: {inside:.0f} ms (client: {wait:.0f} ms)"
+        for name, inside, wait in zip(reports.index, whole, reports["p50_ms"], strict=True)
+    ]
     figure = style.Picture(8.4, 1.1 + 0.42 * len(names), "Shares of a request's time per service")
     axes = figure.subplots()
     style.panel(axes, "Where a request's time in the server goes", below="% of this time", grid="x")

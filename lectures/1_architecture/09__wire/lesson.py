@@ -123,7 +123,7 @@ claim(
 )
 
 # %% [markdown]
-# The first pixels are sixteenths: 0.5, 0.0625. JSON writes them in few characters. Most other FP32 numbers need about 20. Headers are not counted here: with HTTP, some 200 bytes.
+# The first pixels are sixteenths: 0.5, 0.0625. JSON writes them in few characters. Most other FP32 numbers need about 20. Headers are not counted here: with HTTP, some 200 bytes. How long the three forms take is measured in [A first model](../01__first_model/01__first_model.ipynb).
 
 # %% [markdown]
 # ## Eight requests at once
@@ -209,7 +209,7 @@ claim(
 )
 
 # %% [markdown]
-# By default the *server* wants five minutes between pings. At the third ping that comes too early it closes the connection: `too_many_pings`. So set both sides ([options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#grpc-keepalive)). The first cell has the server's options.
+# By default the *server* wants five minutes between pings. At the third ping that comes too early it closes the connection: `too_many_pings`. So set both sides ([options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#grpc-keepalive)). This server allows a ping every 100 ms (`--grpc-http2-min-recv-ping-interval-without-data=100`), and never closes for one (`--grpc-http2-max-ping-strikes=0`).
 #
 # <details><summary>Under the hood: fewer pings than asked for</summary>
 #
@@ -288,9 +288,9 @@ pays = -extra["kB"] / extra["ms"]
 pays.drop("none").round(1).to_frame("pays where the wire is slower than … MB/s")
 
 # %% [markdown]
-# The Python client packs gzip at its highest level and deflate at the default one. JPEG files are compressed already, and shrink as little as noise. Answers are packed if the client asks: `response_compression_algorithm`.
+# For comparison: 100 Mbit/s are 12.5 MB/s. Python's client packs gzip at its highest level, which searches long among repeated zeros; deflate at the default one. JPEG files are compressed, so they shrink as little as noise.
 #
-# Over gRPC the client says `compression_algorithm="gzip"`, and the *server's* option `--grpc-infer-response-compression-level` is for answers ([compression](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#compression-1)).
+# Answers are packed if the client asks: `response_compression_algorithm`. Over gRPC it is `compression_algorithm`, and for answers the *server's* `--grpc-infer-response-compression-level` ([compression](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#compression-1)).
 
 # %% [markdown]
 # ## Shared memory
@@ -304,7 +304,7 @@ inside.set_data_from_numpy(big)
 ms_inside = median_ms(over_grpc.infer, "square", [inside])
 reply = over_grpc.infer("square", [inside]).get_response()
 print(f"{ms_inside:.0f} ms, an answer of {reply.ByteSize():,} bytes")
-# The same tensors once more, without data: the next cell says in which memory they lie.
+# For the next cell: the same tensors without data. It says in which memory they lie.
 there, back = grpc.InferInput("INPUT", big.shape, "FP32"), grpc.InferRequestedOutput("OUTPUT")
 
 # %% [markdown]
@@ -356,7 +356,7 @@ task("wire.client", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# How much does *your* client send? This program runs any command that reads the server's address from `TRITON_HTTP`:
+# How much does *your* client send? This program runs any command that reads the server's address from `TRITON_HTTP`. Here it runs curl three times, and each opens a connection of its own:
 
 # %%
 show("at_work/count_bytes.py")

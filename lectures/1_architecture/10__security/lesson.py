@@ -86,7 +86,7 @@ claim(
 # ls
 
 # %% [markdown]
-# A `.key` file stays secret; a `.pem` file is for everybody. Now a server with this certificate. These are Triton's options for TLS at the gRPC port:
+# A `.key` file stays secret; a `.pem` file is for everybody; a `.csr` file asks the authority for a signature. Now a server with this certificate. These are Triton's options for TLS at the gRPC port:
 
 # %%
 tls = ["--grpc-use-ssl=true"]
@@ -101,7 +101,7 @@ os.environ["TRITON_TLS"] = secure.grpc_url
 # |---|---|---|
 # | A | our authority | localhost |
 # | B | our authority | 127.0.0.1 |
-# | C | the system's authorities | localhost |
+# | C | public authorities only | localhost |
 # | D | (speaks without TLS) | localhost |
 
 # %%
@@ -148,7 +148,23 @@ compare(
 #
 # Triton's HTTP port has no TLS of its own: put a proxy that has it in front ([secure deployment](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/deploy.md#deploying-behind-a-secure-proxy-or-gateway)).
 #
-# `openssl` shows what a server presents, and checks it:
+# <details><summary>Such a proxy: nginx</summary>
+#
+# Not run here. Triton gets `--http-address=127.0.0.1`, so that nobody goes round the proxy:
+#
+# ```nginx
+# server {
+#   listen 443 ssl;
+#   ssl_certificate server.pem;
+#   ssl_certificate_key server.key;
+#   client_max_body_size 64m;  # its default, 1m, refuses larger requests
+#   location / { proxy_pass http://127.0.0.1:8000; }
+# }
+# ```
+#
+# </details>
+#
+# `openssl` shows and checks what a server presents:
 
 # %% language="bash" tags=["triton"]
 # openssl s_client -connect $TRITON_TLS -servername localhost -verify_hostname localhost \
@@ -318,7 +334,7 @@ claim(
 # %% [markdown]
 # The header crosses the wire as it is: without TLS a listener has it, too. The third port, 8002, knows neither TLS nor restrictions: metrics are open to whoever reaches it.
 #
-# Restrict whatever your clients do not need: [list of APIs](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#limit-endpoint-access-beta). Best of all, in production load models at the start only (mode `none`).
+# Restrict whatever your clients do not need. One rule may name several [APIs](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#limit-endpoint-access-beta): `model-repository,shared-memory,trace,logging:admin-key=…`. Best of all, in production load models at the start only (mode `none`).
 
 # %% [markdown]
 # ## Your turn

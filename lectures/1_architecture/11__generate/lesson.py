@@ -119,8 +119,8 @@ pieces[["s", "text_output"]].head()
 # %%
 first = {"streamed": pieces["s"].iloc[0], "not streamed": whole["s"].iloc[0]}
 last = {"streamed": pieces["s"].iloc[-1], "not streamed": whole["s"].iloc[-1]}
-waits = pd.DataFrame({"until the first piece": first, "until the last": last}) * 1000
-waits["until the last"] -= waits["until the first piece"]
+waits = pd.DataFrame({"until the first piece": first, "from there to the last": last}) * 1000
+waits["from there to the last"] -= waits["until the first piece"]
 measure.plot_bars(waits, title=f"{len(pieces)} pieces of llama", below="ms")
 
 # %%
@@ -135,16 +135,16 @@ claim(
 # %% [markdown]
 # ## The same over gRPC
 #
-# A model that may send any number of responses is [*decoupled*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md): its config says so. `infer` over HTTP has one response per request. Can it ask such a model?
+# A model that may send any number of responses is [*decoupled*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md): its config says so, beside the names of its inputs and outputs. `infer` over HTTP has one response per request. Can it ask such a model?
 
 # %% language="bash" tags=["triton"]
-# grep decoupled $TRITON_MODELS/parrot/config.pbtxt
+# grep -E 'name:|decoupled' $TRITON_MODELS/parrot/config.pbtxt
 # curl -s $TRITON_HTTP/v2/models/parrot/infer -d '{"inputs": [
 #   {"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["a parrot"]}
 # ]}'
 
 # %% [markdown]
-# It cannot. gRPC has a *stream*: requests go in, and responses come out, each to a callback. With `enable_empty_final_response`, an empty response with the parameter `triton_final_response` says that a request is done, also where the model does not know beforehand which word is its last.
+# It cannot. gRPC has a *stream*: requests go in, and responses come out, each to a callback. A model often does not know which word is its last. With `enable_empty_final_response`, an empty response follows, whose parameter `triton_final_response` is true: the request is done.
 
 # %% tags=["triton"]
 import queue
@@ -191,7 +191,15 @@ claim(
 #
 # ## An error in the middle
 #
-# A model can fail after it has sent half of its answer. The parrot does. Here is what it sends:
+# A model can fail after half of its answer. The parrot does. In its [model.py](models/parrot/1/model.py), `execute` takes a sender from the request, calls `speak`, and ends the answer:
+#
+# ```python
+# sender = request.get_response_sender()
+# speech.speak(text, sampling, sender)
+# sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+# ```
+#
+# And `speak`:
 
 # %%
 show("models/parrot/1/speech.py")
@@ -236,7 +244,7 @@ claim(
 # %% [markdown]
 # ## OpenAI's protocol
 #
-# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes OpenAI's form of the answer. `workbook openai` starts the course's own; here it runs in this kernel. After `make vllm`, vLLM's model answers.
+# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes OpenAI's form of the answer. `workbook openai` starts the course's own; here it runs in this kernel. After `make vllm`, vLLM's model answers. (The parrot has no tokenizer, so its `usage` is 0.)
 
 # %%
 os.environ["TRITON_OPENAI"] = setup.front_end(lab)  # host:port, as localhost:9000 at work
@@ -259,7 +267,7 @@ question = {"model": name, "messages": messages, "max_tokens": 24, "temperature"
 chat = openai.chat.completions.create(**question)
 chunks = [chunk.choices[0] for chunk in openai.chat.completions.create(**question, stream=True)]
 print(chat.choices[0].message.content, chat.usage, sep="\n")
-joined = "".join(chunk.delta.content or "" for chunk in chunks)  # the last has the reason only
+joined = "".join(chunk.delta.content or "" for chunk in chunks)  # the last has no text
 [(chunk.delta.content, chunk.finish_reason) for chunk in chunks[:2] + chunks[-2:]]
 
 # %%

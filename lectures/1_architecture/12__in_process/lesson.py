@@ -50,7 +50,7 @@ core("ServerOptionsSetGpuMetrics", options, False)
 core("ServerOptionsSetLogFile", options, os.fsencode(models / "core.log"))
 
 # %% [markdown]
-# These are the options of `tritonserver`, one function each. Now the server. Compare this process's ports and its child processes before and after.
+# These are the options of `tritonserver`, one function each. Now the server. Does it open a port, or start a process? (Jupyter has some ports already.)
 
 # %%
 setup.stop_all()  # one that an earlier run of this cell has started
@@ -72,7 +72,7 @@ claim(
 )
 
 # %% [markdown]
-# The new process is a stub: the ONNX backend of this course starts in Python, NVIDIA's is C++. A request is a C object; the answer comes through a callback, into memory that we allocate. The price: a crash in Triton, or in a backend that is a C++ library, ends your program, too.
+# The new process is a stub: the ONNX backend of this course starts in Python, NVIDIA's is C++. For a request, `inside.infer` calls `InferenceRequestNew`, `InferenceRequestAddInput`, `InferenceRequestAppendInputData`, `InferenceRequestSetResponseCallback` and `ServerInferAsync`; the answer comes through the callback, into memory that we allocate. The price: a crash in Triton, or in a backend that is a C++ library, ends your program, too.
 
 # %%
 predict(
@@ -150,7 +150,7 @@ claim(
 )
 
 # %% [markdown]
-# What the network costs in your case, *perf_analyzer* measures without a line of code. (In NVIDIA's container it also has a Triton inside, with `--service-kind triton_c_api`: [guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md). That was not run here.) With one request under way:
+# *perf_analyzer* measures both ways over the network without a line of code. (In NVIDIA's container it also has a Triton inside, with `--service-kind triton_c_api`: [guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md). That was not run here.) With one request under way:
 
 # %% language="bash" tags=["triton"]
 # for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
@@ -203,7 +203,7 @@ claim(
 )
 
 # %% [markdown]
-# The same load over gRPC. Here the [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) come from the server's endpoint:
+# The same load over gRPC. A request spends part of its time on the way, so fewer wait together, and batches are often smaller. Here the [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) come from the server's endpoint:
 
 # %% tags=["triton"]
 from concurrent.futures import ThreadPoolExecutor
@@ -227,7 +227,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. What is missing: HTTP, gRPC, the port for metrics, and what belongs to ports (TLS, restricted APIs). A program can still read the metrics with `TRITONSERVER_ServerMetrics`. The server with ports has them here:
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. What a program inside lacks: HTTP, gRPC, the port for metrics, and what belongs to ports (TLS, restricted APIs). A program can still read the metrics with `TRITONSERVER_ServerMetrics`. The server with ports has them here (most are perf_analyzer's):
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -295,7 +295,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## Kafka and Ray Serve
 #
-# With the Python API Triton fits between two topics of Kafka ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). An excerpt, not run here:
+# With the Python API Triton fits between two topics of Kafka ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). An excerpt, not run here; `server` is that of the section above:
 #
 # ```python
 # consumer = Consumer({"bootstrap.servers": "kafka:9092", "group.id": "triton"})

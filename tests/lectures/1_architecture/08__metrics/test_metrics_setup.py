@@ -20,8 +20,9 @@ HEADER = (
 
 
 def write(folder: Path, run: str, rate: float, queue_us: int = 0) -> None:
-    """Write a report: 10 ms of computing, and what waits before."""
-    row = f"8,{rate},0,0,{queue_us},0,10000,0,0,1,1,1,1"
+    """Write a report: 10 ms of computing, what waits before, and 2 ms outside the server."""
+    whole = queue_us + 12_000
+    row = f"8,{rate},0,2000,{queue_us},0,10000,0,0,{whole},{whole},{whole},{whole}"
     (folder / f"{run}.csv").write_text(f"{HEADER}\n{row}\n", "utf-8")
 
 
@@ -32,7 +33,10 @@ def test_reports_are_read_by_service(tmp_path: Path) -> None:
     assert list(table["throughput"]) == [64, 120]
     assert list(setup.shares(table)["queue"]) == [0.75, 0]
     labels = setup.plot_shares(table).axes[0].get_yticklabels()
-    assert [label.get_text() for label in labels] == ["anton: 40 ms", "berta: 10 ms"]
+    assert [label.get_text() for label in labels] == [
+        "anton: 40 ms (client: 42 ms)",
+        "berta: 10 ms (client: 12 ms)",
+    ]
 
 
 def test_a_machine_that_is_too_slow_for_sleeping_shows_nothing(tmp_path: Path) -> None:
