@@ -15,7 +15,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import int8_file
 from .recipe import Recipe
 
 FILE = Path(__file__).with_name("llama.npz")
@@ -65,6 +64,8 @@ def tokenizer() -> Any:
     """The tokenizer of the trained network: a byte-level BPE, which can encode any text."""
     from tokenizers import Tokenizer
 
+    from . import int8_file
+
     _, texts = int8_file.read(FILE)
     return _in_transformers(Tokenizer.from_str(texts["tokenizer"]))
 
@@ -101,6 +102,8 @@ def llama(target: Path) -> None:
     """Save the trained Llama of 5 million parameters."""
     import torch
 
+    from . import int8_file
+
     weights, _ = int8_file.read(FILE)
     model = network(hidden=_HIDDEN, layers=_LAYERS)
     table = weights["model.embed_tokens.weight"]  # input and output embeddings are one table
@@ -112,6 +115,8 @@ def llama(target: Path) -> None:
 def train() -> None:
     """Train the network on the manual, and write its file."""
     import torch
+
+    from . import int8_file
 
     torch.set_num_threads(2)
     bpe = _train_tokenizer()
