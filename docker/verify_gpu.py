@@ -401,8 +401,8 @@ def changing_batches() -> str:
 def onnx_tensorrt() -> str:
     from workbook.zoo import engines
 
-    if on_gpu() and engines.lacking():
-        raise NotRun(engines.lacking())
+    if on_gpu() and not {"trtexec", "python"} & set(engines.tools()):
+        raise NotRun("TensorRT is not installed")
     accelerator = '{ name: "tensorrt" parameters { key: "precision_mode" value: "FP32" } }'
     entries = f"gpu_execution_accelerator : [ {accelerator} ]"
     more = f"optimization {{ execution_accelerators {{ {entries} }} }}"
@@ -412,13 +412,13 @@ def onnx_tensorrt() -> str:
     return agree(found, reference())
 
 
-def plans(way: Literal["trtexec", "python"]) -> Callable[[], str]:
+def plans(way: Literal["trtexec", "python", "rtx"]) -> Callable[[], str]:
     def check() -> str:
         from workbook import zoo
         from workbook.zoo import engines
 
-        if not on_gpu() or engines.lacking():
-            raise NotRun(engines.lacking() or NO_GPU)
+        if not on_gpu() or engines.cannot_run():
+            raise NotRun(engines.cannot_run() or NO_GPU)
         if way not in engines.tools():
             raise NotRun(f"TensorRT's {way} is not installed")
         onnx_of = {"fp32": "digits_onnx", "fp16": "digits_onnx_fp16", "int8": "digits_onnx_int8"}
@@ -426,7 +426,8 @@ def plans(way: Literal["trtexec", "python"]) -> Callable[[], str]:
         def change(folder: Path) -> None:
             for version, name in enumerate(onnx_of.values(), start=1):
                 target = folder / str(version) / "model.plan"
-                engines.build(zoo.checkpoint(name), target, {"image": (1, 8, 8)}, by=way)
+                profile = engines.profile_of({"image": (1, 8, 8)})
+                engines.build(zoo.checkpoint(name), target, profile, by=way)
 
         with serving("digits_tensorrt", change=change) as server:
             seen = []
@@ -671,6 +672,7 @@ def rows() -> list[Row]:
         Row("onnxruntime stand-in with the TensorRT accelerator", onnx_tensorrt),
         Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
+        Row("plans of TensorRT for RTX: fp32, fp16, int8", plans("rtx")),
         Row("Hugging Face language model on CUDA", hugging_face),
         Row("vLLM on a GPU", vllm),
         Row("the Llama page's ratios", published_ratios),

@@ -200,9 +200,10 @@ def models(
     built = zoo.repository.build(only=names or None, force=rebuild, hub=taken)
     done = f"{len(built)} built; the repository is complete: {escape(str(paths.repository()))}"
     out.print(done, soft_wrap=True)
-    if not names and (reason := zoo.engines.lacking()):
-        left_out = ", ".join(zoo.repository.ENGINES)
-        out.print(f"Left out: {left_out}. {escape(reason)}", soft_wrap=True)
+    if not names and (reason := zoo.engines.cannot_run()):
+        for name in zoo.repository.ENGINES:
+            more = "" if zoo.engines.lacking() else f" `workbook models {name}` builds it here."
+            out.print(f"Left out: {name}. {escape(reason)}{more}", soft_wrap=True)
 
 
 @app.command()

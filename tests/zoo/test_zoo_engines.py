@@ -1,13 +1,16 @@
-"""TensorRT plans: what can be known without a GPU.
+"""TensorRT plans: the ways to build them, and the names of TensorRT's API.
 
 The int8 network is run by ONNX Runtime. The names that the code takes from TensorRT's Python API
-are looked up in NVIDIA's own bindings, 10.4 (of October 2024, as Triton's 24.10) and 11.4. The
-bindings are imported with empty stand-ins for TensorRT's libraries, which need a GPU: so every
-class exists, but nothing can be built. Whether TensorRT builds the plans is not verified on a GPU.
+are looked up in NVIDIA's own bindings, 10.4 (of October 2024, as Triton's 24.10) and 11.4. These
+are imported with empty stand-ins for TensorRT's libraries, which need a GPU: so every class exists,
+but nothing can be built. Whether TensorRT builds the plans is not verified on a GPU. TensorRT for
+RTX is installed: test_zoo_engines_rtx.py builds with it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 import os
 import re
@@ -28,7 +31,7 @@ from workbook.common import paths
 from workbook.zoo import data, engines, recipe, repository
 from workbook.zoo.builder import BuildError
 
-IMAGE = {"image": (1, 8, 8)}
+IMAGE = engines.profile_of({"image": (1, 8, 8)})
 #: The symbols of TensorRT's libraries that the bindings need when they are imported.
 STUBS = "\n".join(
     f"void *{name}(void) {{ return 0; }}"
@@ -57,25 +60,38 @@ BINDINGS = {
 }
 #: Source file → where its use of TensorRT begins, and the TensorRT class of each name there.
 USES = {
-    "workbook/zoo/engines.py": (
-        "def _by_python",
+    "workbook/zoo/engine_builder.py": (
+        "def main",
         {
             "trt": "",
             "builder": "Builder.",
+            "network": "INetworkDefinition.",
             "parser": "OnnxParser.",
             "profile": "IOptimizationProfile.",
             "config": "IBuilderConfig.",
         },
     ),
+    "workbook/backends/tensorrt/engine.py": (
+        "def from_engine",
+        {"trt": "", "engine": "ICudaEngine.", "runtime": "Runtime."},
+    ),
     "workbook/backends/tensorrt/model.py": (
         "class TritonPythonModel",
         {
-            "tensorrt": "",
-            "engine": "ICudaEngine.",
             "self._engine": "ICudaEngine.",
             "context": "IExecutionContext.",
+            "settings": "IRuntimeConfig.",
+            "self._cache": "IRuntimeCache.",
         },
     ),
+}
+#: Names that are used with TensorRT for RTX only.
+RTX_ONLY = {
+    *("ComputeCapability", "EngineValidity.INVALID"),
+    *("IBuilderConfig.num_compute_capabilities", "IBuilderConfig.set_compute_capability"),
+    *("ICudaEngine.create_runtime_config", "Runtime.get_engine_validity"),
+    *("IRuntimeConfig.create_runtime_cache", "IRuntimeConfig.set_runtime_cache"),
+    *("IRuntimeCache.deserialize", "IRuntimeCache.serialize"),
 }
 #: Method → its parameters, as the bindings' documentation writes them, types left out.
 SIGNATURES = {
@@ -102,8 +118,8 @@ DOCUMENTED = {
 
 
 def names_in_our_code() -> set[str]:
-    """The names that engines.py and the stand-in use from TensorRT, as `Class.attribute`."""
-    found = {"ParserError.desc"}
+    """The names that engine_builder.py and the stand-in use from TensorRT, as `Class.attribute`."""
+    found = set()
     for file, (start, classes) in USES.items():
         code = (paths.root() / file).read_text("utf-8").split(start)[1]
         for name, owner in classes.items():
@@ -112,10 +128,21 @@ def names_in_our_code() -> set[str]:
     return found
 
 
-@pytest.fixture(scope="module", params=BINDINGS)
-def bindings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with NVIDIA's bindings of one version, and with empty libraries for them."""
+@dataclasses.dataclass(frozen=True)
+class Bindings:
+    """NVIDIA's Python bindings: the module's name, its version, and the folder where it lies."""
+
+    module: str
+    version: str
+    folder: Path
+
+
+@pytest.fixture(scope="module", params=[*BINDINGS, "rtx"])
+def bindings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bindings:
+    """The bindings of one version, with empty libraries for them; or TensorRT for RTX."""
     version, home = request.param, tmp_path_factory.mktemp("tensorrt")
+    if version == "rtx":
+        return Bindings("tensorrt_rtx", version, home)
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler (Debian, Ubuntu: sudo apt install gcc)")
@@ -124,15 +151,15 @@ def bindings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         name = f"lib{library}.so.{version.partition('.')[0]}"
         command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", name, "-xc", "-"]
         subprocess.run(command, cwd=home, input=STUBS, text=True, check=True)
-    return home
+    return Bindings("tensorrt_bindings", version, home)
 
 
-def ask(bindings: Path, code: str) -> object:
+def ask(bindings: Bindings, code: str) -> object:
     """Run code in which `trt` is the bindings; it prints its answer as JSON."""
-    head = "import json, tensorrt_bindings as trt\n"
+    folder = str(bindings.folder)
     done = subprocess.run(
-        [sys.executable, "-c", head + code],
-        env={**os.environ, "PYTHONPATH": str(bindings), "LD_LIBRARY_PATH": str(bindings)},
+        [sys.executable, "-c", f"import json, {bindings.module} as trt\n{code}"],
+        env={**os.environ, "PYTHONPATH": folder, "LD_LIBRARY_PATH": folder},
         capture_output=True,
         text=True,
         check=True,
@@ -141,10 +168,12 @@ def ask(bindings: Path, code: str) -> object:
 
 
 @pytest.mark.server
-def test_every_name_that_we_use_is_in_tensorrts_api(bindings: Path) -> None:
-    names = sorted(names_in_our_code())
-    assert {"Builder.build_serialized_network", "IExecutionContext.execute_async_v3"} <= set(names)
-    assert "NetworkDefinitionCreationFlag.STRONGLY_TYPED" in names
+def test_every_name_that_we_use_is_in_tensorrts_api(bindings: Bindings) -> None:
+    found = names_in_our_code()
+    assert {"Builder.build_serialized_network", "IExecutionContext.execute_async_v3"} <= found
+    assert "NetworkDefinitionCreationFlag.STRONGLY_TYPED" in found
+    assert found >= RTX_ONLY
+    names = sorted(found if bindings.version == "rtx" else found - RTX_ONLY)
     code = f"""
 import operator
 lost = []
@@ -159,7 +188,7 @@ print(json.dumps(lost))
 
 
 @pytest.mark.server
-def test_methods_take_what_we_give_them(bindings: Path) -> None:
+def test_methods_take_what_we_give_them(bindings: Bindings) -> None:
     code = f"""
 import operator
 print(json.dumps({{n: operator.attrgetter(n)(trt).__doc__ for n in {list(SIGNATURES)!r}}}))
@@ -173,15 +202,16 @@ print(json.dumps({{n: operator.attrgetter(n)(trt).__doc__ for n in {list(SIGNATU
 
 
 @pytest.mark.server
-def test_the_network_flag_is_the_only_way_to_low_precision(bindings: Path) -> None:
-    """TensorRT 11 has lost the flags; both versions know the one that we set."""
+def test_the_network_flag_is_the_only_way_to_low_precision(bindings: Bindings) -> None:
+    """TensorRT 11 has lost the flags; all versions know the one that we set."""
     flags = ask(bindings, "print(json.dumps([trt.__version__, *trt.BuilderFlag.__members__]))")
     assert isinstance(flags, list)
     assert ("FP16" in flags) == flags[0].startswith("10.")
 
 
 def test_trtexecs_command_line() -> None:
-    command = engines.trtexec_command(Path("in.onnx"), Path("out.plan"), IMAGE, (1, 4, 16))
+    profile = engines.profile_of({"image": (1, 8, 8)}, (1, 4, 16))
+    command = engines.trtexec_command(Path("in.onnx"), Path("out.plan"), profile)
     assert command[0].endswith("trtexec")
     assert command[1:] == [
         "--onnx=in.onnx",
@@ -211,16 +241,21 @@ def trtexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tool.write_text(TRTEXEC)
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(engines, "gpu", lambda: "NVIDIA A10, 8.6")
     return tool
 
 
 def test_trtexec_is_run_and_its_error_is_told(trtexec: Path, tmp_path: Path) -> None:
     plan = tmp_path / "model.plan"
-    engines.build(tmp_path / "in.onnx", plan, IMAGE)
+    assert engines.tools()[0] == "trtexec"
+    assert engines.build(tmp_path / "in.onnx", plan, IMAGE).record is None
     assert plan.read_text() == "plan\n"
     arguments = (trtexec.parent / "asked").read_text().splitlines()
-    assert arguments == engines.trtexec_command(tmp_path / "in.onnx", plan, IMAGE)[1:]
-    with pytest.raises(RuntimeError, match=r"built no plan: Error\[9\]: no such operator$"):
+    wanted = engines.trtexec_command(tmp_path / "in.onnx", plan, IMAGE)[1:]
+    assert [a for a in arguments if "saveEngine" not in a] == [
+        a for a in wanted if "saveEngine" not in a
+    ]
+    with pytest.raises(engines.EngineError, match=r"built no plan: Error\[9\]: no such operator$"):
         engines.build(tmp_path / "bad.onnx", tmp_path / "other.plan", IMAGE)
 
 
@@ -231,32 +266,66 @@ def test_a_plans_key_changes_with_the_tensorrt_that_builds_it(trtexec: Path) -> 
     assert plan.key(recipe.RECIPES) != before
 
 
+GPUS = [
+    ("", ("rtx",), "runs on an NVIDIA GPU only, and none answers"),
+    ("NVIDIA RTX 4090, 8.9", ("rtx",), ""),
+    ("NVIDIA H100, 9.0", ("rtx",), "no engines for this GPU: NVIDIA H100, 9.0"),
+    ("NVIDIA H100, 9.0\nNVIDIA A10, 8.6", ("rtx",), ""),
+]
+
+
+@pytest.mark.parametrize(("gpu", "tools", "reason"), GPUS, ids=lambda value: str(value)[:12])
+def test_what_builds_engines_and_what_runs_them(
+    monkeypatch: pytest.MonkeyPatch, gpu: str, tools: tuple[str, ...], reason: str
+) -> None:
+    monkeypatch.setattr(engines, "gpu", lambda: gpu)
+    if importlib.util.find_spec("tensorrt") is not None:
+        pytest.skip("this machine has TensorRT: it is preferred")
+    assert engines.tools() == tools
+    assert engines.lacking() == ""
+    assert engines.cannot_run() == reason or reason in engines.cannot_run() != ""
+
+
 @pytest.mark.server
-def test_without_tensorrt_one_sentence_says_what_is_missing(tmp_path: Path) -> None:
+def test_without_tensorrt_one_sentence_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "tools", tuple)
     reason = engines.lacking()
-    if not reason:
-        pytest.skip("this machine has TensorRT and a GPU: it builds plans")
-    assert reason.startswith("TensorRT ")
+    assert "tensorrt_rtx" in reason
     assert "\n" not in reason
+    assert engines.cannot_run() == reason
     with pytest.raises(BuildError) as refused:
         repository.build(tmp_path, ["digits_tensorrt"])
     assert reason in str(refused.value)
+    assert "pip install tensorrt-rtx-cu12" in str(refused.value)
     assert "pip install -e '.[gpu]'" in str(refused.value)
     assert not list(tmp_path.iterdir())
+    with pytest.raises(engines.EngineError, match="tensorrt_rtx"):
+        engines.build(tmp_path / "in.onnx", tmp_path / "out.plan", IMAGE)
+
+
+@pytest.mark.server
+def test_engines_that_cannot_run_here_are_left_out() -> None:
+    if not engines.cannot_run():
+        pytest.skip("this machine runs engines")
     done = subprocess.run(
         [sys.executable, "-m", "workbook.cli", "models"], capture_output=True, text=True, check=True
     )
-    assert f"Left out: digits_tensorrt. {reason}" in done.stdout
-    if not (repository.paths.repository() / "digits_tensorrt" / "1").exists():
-        folder = repository.paths.repository() / "digits_tensorrt"
+    assert f"Left out: digits_tensorrt. {engines.cannot_run()} `workbook models" in done.stdout
+    folder = repository.paths.repository() / "digits_tensorrt"
+    assert repository.left_out(folder)
+    if not (folder / "1").exists():
         assert repository.lacking(folder) == "workbook models digits_tensorrt"
 
 
+@pytest.mark.server
 def test_a_missing_tool_says_so(tmp_path: Path) -> None:
-    if engines.lacking() == "":
-        pytest.skip("this machine has TensorRT and a GPU: it builds plans")
-    with pytest.raises(RuntimeError, match=r"tensorrt package cannot be imported|no plan"):
+    if importlib.util.find_spec("tensorrt") is not None:
+        pytest.skip("this machine has TensorRT")
+    with pytest.raises(engines.EngineError, match="the package tensorrt is not there"):
         engines.build(tmp_path / "in.onnx", tmp_path / "out.plan", IMAGE, by="python")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.server

@@ -55,7 +55,7 @@ def names(folder: Path) -> list[str]:
     """The models that a repository holds, ensembles last, since they need the others.
 
     Some of the course's own models are left out: those that are built on request and are not built,
-    and those that need a package which is not installed (`zoo.repository.lacking`).
+    and those that need a package or a GPU which is not there (`zoo.repository.left_out`).
 
     Raises:
         RepositoryError: the repository is not a folder.
@@ -63,7 +63,7 @@ def names(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
-    models = [p for p in models if model_folder.versions(p) and not zoo.repository.lacking(p)]
+    models = [p for p in models if model_folder.versions(p) and not zoo.repository.left_out(p)]
     return [p.name for p in sorted(models, key=is_ensemble)]
 
 

@@ -66,12 +66,13 @@ LLAMAS: dict[str, dict[str, str]] = {
 #: The name that stands for all of LLAMAS.
 GROUP = "llama"
 
-#: TensorRT plans: they are built where TensorRT and a GPU are, and can be loaded there only.
+#: TensorRT plans, each in a folder with its record. They can be loaded where a GPU runs them, and
+#: there they are built with all models; elsewhere only on request.
 ENGINES: dict[str, dict[str, str]] = {
     "digits_tensorrt": {
-        "1/model.plan": "digits_plan_fp32",
-        "2/model.plan": "digits_plan_fp16",
-        "3/model.plan": "digits_plan_int8",
+        "1": "digits_plan_fp32",
+        "2": "digits_plan_fp16",
+        "3": "digits_plan_int8",
     },
 }
 

@@ -1,33 +1,49 @@
-"""TensorRT plans of the digit classifier, in fp32, fp16 and int8.
+"""TensorRT plans: of the digit classifier in fp32, fp16 and int8, and of any other ONNX file.
 
+    built = engines.build(Path("model.onnx"), Path("1/model.plan"), engines.profile_of({"x": (4,)}))
+    built.record.layers     # what was fused; the same is in 1/model.plan.json
+    built.log               # all that TensorRT said
     engines.lacking()       # "" where plans can be built, else a sentence: what this machine lacks
-    engines.build(onnx, target, {"image": (1, 8, 8)})                   # by trtexec where it is
-    engines.build(onnx, target, {"image": (1, 8, 8)}, by="python")      # by TensorRT's Python API
+    engines.cannot_run()    # "" where they can run, too
 
-TensorRT builds a plan by timing kernels on the GPU that is to run it. A plan fits that GPU model
-and that version of TensorRT. So the plans for NVIDIA's container are built inside it.
+There are three ways, in this order:
+
+- `trtexec`: NVIDIA's program, in its containers. There its version is that of the server
+- `python`: TensorRT's Python API, the package `tensorrt`
+- `rtx`: TensorRT for RTX, the package `tensorrt_rtx`. It has the same API
+
+The first two time kernels on the GPU that is to run the plan. Such a plan fits that GPU model and
+that version of TensorRT; the plans for NVIDIA's container are built inside it. TensorRT for RTX
+needs no GPU to build: its plan is for several kinds of GPU, and its runtime compiles the kernels on
+the GPU. It is another product, with a runtime of its own: NVIDIA's container does not take its
+plans.
 
 Networks are strongly typed: the ONNX file says in which type each layer computes. This works the
-same with TensorRT 10 and 11. TensorRT 11 has no other way: its flags for fp16 and int8 are gone,
-and so is calibration. So fp16 comes from an ONNX file in fp16, and int8 from one with pairs of
-QuantizeLinear and DequantizeLinear (`digits_onnx_int8`).
+same with TensorRT 10 and 11 and TensorRT for RTX. TensorRT 11 has no other way: its flags for fp16
+and int8 are gone, and so is calibration. So fp16 comes from an ONNX file in fp16, and int8 from one
+with pairs of QuantizeLinear and DequantizeLinear (`digits_onnx_int8`).
 
-Not verified on a GPU. Names of the API are tested against NVIDIA's bindings 10.4 and 11.4.
+The ways `trtexec` and `python` are not verified on a GPU. Names of the API are tested against
+NVIDIA's bindings 10.4 and 11.4; `rtx` is run by the tests.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import importlib
 import importlib.util
+import json
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from . import data
+from ..backends.tensorrt.record import PRODUCTS, TYPES, Port, Record, Shape
+from . import data, engine_builder, engine_log
 from .recipe import Recipe
 
 #: Batch sizes: the smallest, the one to be fastest at, the largest.
@@ -36,88 +52,161 @@ BATCHES = (1, 8, 64)
 WORKSPACE_MIB = 1024
 #: Images that the int8 scales are measured on.
 CALIBRATION = 512
+#: The compute capabilities of the GPUs that run plans of TensorRT for RTX: Ampere (8.0, 8.6), Ada
+#: (8.9), Blackwell (12.0, 12.1). It builds for Turing (7.5) too, where a network allows it.
+RTX = ("8.0", "8.6", "8.9", "12.0", "12.1")
 
 _IMAGE = {"image": (1, 8, 8)}
 #: Where NVIDIA's containers keep trtexec; it is not on their PATH.
 _TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
 _DISTRIBUTIONS = ("tensorrt", "tensorrt-cu12", "tensorrt-cu13")
 
-Way = Literal["trtexec", "python"]
+Way = Literal["trtexec", "python", "rtx"]
+#: Input → the smallest shape, the one to be fastest at, and the largest, all with the batch.
+Profile = Mapping[str, tuple[Shape, Shape, Shape]]
+
+
+class EngineError(RuntimeError):
+    """There is no plan. The message says why in one line, in TensorRT's words.
+
+    Attributes:
+        log: all that TensorRT said; each line begins with its severity.
+    """
+
+    def __init__(self, message: str, log: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.log = tuple(log)
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A plan that was built.
+
+    Attributes:
+        record: what is known of it; the file beside the plan says the same. None for trtexec.
+        log: all that TensorRT said. Each line begins with its severity, except those of trtexec.
+    """
+
+    record: Record | None
+    log: tuple[str, ...]
 
 
 def lacking() -> str:
     """What this machine lacks to build plans, as a sentence; "" where it can."""
-    if not tools():
-        return (
-            "TensorRT is not installed: there is neither its Python package (`tensorrt`) nor "
-            "trtexec."
-        )
+    if tools():
+        return ""
+    return (
+        "Neither TensorRT for RTX (the package `tensorrt_rtx`) is installed nor, beside an NVIDIA "
+        "GPU, TensorRT (`tensorrt` or trtexec)."
+    )
+
+
+def cannot_run() -> str:
+    """Why plans that are built here cannot run here, as a sentence; "" where they can.
+
+    A GPU for which TensorRT for RTX has no target is taken for one that cannot.
+    """
+    if lacking():
+        return lacking()
     if not gpu():
-        return "TensorRT builds a plan on the GPU that is to run it, and no NVIDIA GPU answers."
+        return "A TensorRT engine runs on an NVIDIA GPU only, and none answers."
+    if tools()[0] == "rtx" and not set(_capabilities()) & set(RTX):
+        return f"TensorRT for RTX has no engines for this GPU: {gpu().splitlines()[0]}."
     return ""
 
 
 def tools() -> tuple[Way, ...]:
-    """The tools of TensorRT that are here, the preferred one first: trtexec, python."""
-    found: list[Way] = [] if _trtexec() is None else ["trtexec"]
-    if importlib.util.find_spec("tensorrt") is not None:
-        found.append("python")
+    """The ways to build a plan on this machine, the preferred one first."""
+    found: list[Way] = []
+    if gpu():
+        found += [] if _trtexec() is None else ["trtexec"]
+        found += [] if importlib.util.find_spec("tensorrt") is None else ["python"]
+    if importlib.util.find_spec("tensorrt_rtx") is not None:
+        found.append("rtx")
     return tuple(found)
+
+
+def profile_of(
+    inputs: Mapping[str, tuple[int, ...]], batches: tuple[int, int, int] = BATCHES
+) -> Profile:
+    """The profile of a network whose first dimension alone is variable.
+
+        profile_of({"image": (1, 8, 8)}, (1, 8, 64))
+        # {"image": ((1, 1, 8, 8), (8, 1, 8, 8), (64, 1, 8, 8))}
+
+    Args:
+        inputs: shapes without the batch dimension, by name.
+        batches: the smallest batch, the one to be fastest at, and the largest.
+    """
+    smallest, optimum, largest = batches
+    return {
+        name: ((smallest, *dims), (optimum, *dims), (largest, *dims))
+        for name, dims in inputs.items()
+    }
 
 
 def build(
     onnx: Path,
     target: Path,
-    inputs: Mapping[str, tuple[int, ...]],
+    profile: Profile,
     *,
     by: Way | None = None,
-    batches: tuple[int, int, int] = BATCHES,
-) -> None:
-    """Build a plan from an ONNX file whose first dimension is the batch.
+    compute_capabilities: Sequence[str] = (),
+    workspace_mib: int = WORKSPACE_MIB,
+) -> Built:
+    """Build a plan from an ONNX file; beside it, `<plan>.json` says what is known of it.
+
+    A plan that is there already stays if this one cannot be built.
 
     Args:
         onnx: the network; its types are those of the plan.
         target: the plan to write.
-        inputs: shapes without the batch dimension, by name.
-        by: with which tool; by default trtexec where it is, since in NVIDIA's container its version
-            is that of the server. Else the Python API.
-        batches: the smallest batch, the one to be fastest at, and the largest.
+        profile: the shapes that the plan takes, for each input with a variable dimension.
+        by: in which way; by default the first of `tools()`.
+        compute_capabilities: of the GPUs that the plan is for, e.g. `["8.6"]`; by default RTX. The
+            way `rtx` alone has a choice.
+        workspace_mib: memory on the GPU that a layer may use beside its tensors.
 
     Raises:
-        RuntimeError: TensorRT refused the network, or is not there; one line says why.
+        EngineError: TensorRT refused the network or the profile, or is not there.
     """
     way = by or next(iter(tools()), None)
     if way is None:
-        raise RuntimeError(lacking())
-    if way == "trtexec":
-        _by_trtexec(trtexec_command(onnx, target, inputs, batches))
-    else:
-        _by_python(onnx, target, inputs, batches)
-    if not target.is_file():
-        raise RuntimeError(f"TensorRT wrote no plan from {onnx}")
+        raise EngineError(lacking())
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as folder:
+        plan = Path(folder, target.name)
+        if way == "trtexec":
+            built = _by_trtexec(onnx, plan, profile, workspace_mib)
+        else:
+            product = "tensorrt" if way == "python" else "tensorrt_rtx"
+            built = _by_python(
+                product, onnx, plan, profile, list(compute_capabilities), workspace_mib
+            )
+        # The record of another plan is not believed, so it does not matter which comes first.
+        for file in sorted(Path(folder).iterdir()):
+            file.replace(target.with_name(file.name))
+    return built
 
 
 def trtexec_command(
-    onnx: Path,
-    target: Path,
-    inputs: Mapping[str, tuple[int, ...]],
-    batches: tuple[int, int, int] = BATCHES,
+    onnx: Path, target: Path, profile: Profile, workspace_mib: int = WORKSPACE_MIB
 ) -> list[str]:
     """The command line that builds a plan with trtexec, without measuring it afterwards.
 
-    trtexec_command(Path("model.onnx"), Path("model.plan"), {"image": (1, 8, 8)})
+    trtexec_command(Path("model.onnx"), Path("model.plan"), profile_of({"image": (1, 8, 8)}))
     """
     shapes = [
         f"--{which}Shapes="
-        + ",".join(f"{name}:{'x'.join(map(str, (rows, *dims)))}" for name, dims in inputs.items())
-        for which, rows in zip(("min", "opt", "max"), batches, strict=True)
+        + ",".join(f"{name}:{'x'.join(map(str, given[i]))}" for name, given in profile.items())
+        for i, which in enumerate(("min", "opt", "max"))
     ]
     return [
         str(_trtexec() or _TRTEXEC),
         f"--onnx={onnx}",
         f"--saveEngine={target}",
-        *shapes,
-        f"--memPoolSize=workspace:{WORKSPACE_MIB}",
+        *(shapes if profile else ()),
+        f"--memPoolSize=workspace:{workspace_mib}",
         "--stronglyTyped",  # TensorRT 11 knows nothing else, and still takes the option
         "--skipInference",
     ]
@@ -125,10 +214,10 @@ def trtexec_command(
 
 @functools.cache
 def gpu() -> str:
-    """The names of the GPUs that answer, one per line; "" where there is none."""
+    """The GPUs that answer, one per line with its compute capability; "" where there is none."""
     try:
         done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+            ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"],
             capture_output=True,
             text=True,
             timeout=60,
@@ -140,8 +229,10 @@ def gpu() -> str:
 
 
 def fits() -> str:
-    """What a plan fits, for its key: the GPU, and the TensorRT that builds it."""
-    tool = _trtexec()
+    """What a plan fits, for its key: the TensorRT that builds it, and the GPU if it fits one."""
+    way, tool = next(iter(tools()), None), _trtexec()
+    if way == "rtx":
+        return f"tensorrt_rtx {metadata.version('tensorrt-rtx-cu12')}"
     if tool is not None:
         state = tool.resolve().stat()
         version = f"trtexec {state.st_size} {state.st_mtime_ns}"
@@ -218,7 +309,11 @@ def digits_plan_int8(target: Path) -> None:
 def _plan(network: str, target: Path) -> None:
     from . import checkpoint
 
-    build(checkpoint(network), target, _IMAGE)
+    try:
+        build(checkpoint(network), target / "model.plan", profile_of(_IMAGE))
+    except EngineError as error:
+        print(*error.log, sep="\n")  # into the recipe's log
+        raise
 
 
 def _trtexec() -> Path | None:
@@ -226,43 +321,92 @@ def _trtexec() -> Path | None:
     return None if found is None else Path(found)
 
 
-def _by_trtexec(command: list[str]) -> None:
+def _capabilities() -> list[str]:
+    return [line.rpartition(",")[2].strip() for line in gpu().splitlines()]
+
+
+def _by_trtexec(onnx: Path, plan: Path, profile: Profile, workspace_mib: int) -> Built:
+    command = trtexec_command(onnx, plan, profile, workspace_mib)
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise RuntimeError(f"{command[0]} cannot be run: {error.strerror}") from None
-    print(done.stdout, done.stderr, sep="\n")
+        raise EngineError(f"{command[0]} cannot be run: {error.strerror}") from None
+    lines = (done.stdout + done.stderr).splitlines()
     if done.returncode:
-        lines = (done.stdout + done.stderr).splitlines()
         errors = [line.partition("[E]")[2].strip() for line in lines if "[E]" in line]
         why = errors[0] if errors else f"it ended with code {done.returncode}"
-        raise RuntimeError(f"trtexec built no plan: {why}")
+        raise EngineError(f"trtexec built no plan: {why}", lines)
+    if not plan.is_file():
+        raise EngineError(f"trtexec wrote no plan from {onnx}", lines)
+    return Built(None, tuple(lines))
 
 
 def _by_python(
-    onnx: Path, target: Path, inputs: Mapping[str, tuple[int, ...]], batches: tuple[int, int, int]
-) -> None:
-    try:
-        trt = importlib.import_module("tensorrt")
-    except ImportError as error:
-        raise RuntimeError(f"the tensorrt package cannot be imported: {error}") from None
-    logger = trt.Logger(trt.Logger.WARNING)
-    builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = trt.OnnxParser(network, logger)
-    if not parser.parse_from_file(str(onnx)):
-        problems = [parser.get_error(i).desc() for i in range(parser.num_errors)]
-        raise RuntimeError(f"TensorRT does not read {onnx}: {'; '.join(problems)}")
-    profile = builder.create_optimization_profile()
-    for name, dims in inputs.items():
-        profile.set_shape(name, *((rows, *dims) for rows in batches))
-    config = builder.create_builder_config()
-    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_MIB << 20)
-    config.add_optimization_profile(profile)
-    plan = builder.build_serialized_network(network, config)
-    if plan is None:
-        raise RuntimeError("TensorRT built no plan; the lines above say why")
-    target.write_bytes(plan)
+    product: str,
+    onnx: Path,
+    plan: Path,
+    profile: Mapping[str, Sequence[Shape]],
+    compute_capabilities: list[str],
+    workspace_mib: int,
+) -> Built:
+    """Build a plan through the Python API, in a process of its own, and write its record."""
+    profile = {n: [tuple(map(int, shape)) for shape in given] for n, given in profile.items()}
+    request = {
+        "product": product,
+        "onnx": str(onnx.absolute()),
+        "plan": str(plan.absolute()),
+        "profile": profile,
+        "compute_capabilities": compute_capabilities,
+        "workspace_mib": workspace_mib,
+    }
+    answer = _in_a_process(request)
+    log = tuple(answer["log"])
+    if answer["problem"]:
+        raise EngineError(
+            f"{PRODUCTS[product]} builds no engine from {onnx.name}: {answer['problem']}", log
+        )
+
+    def ports(found: Sequence[Mapping[str, Any]]) -> tuple[Port, ...]:
+        return tuple(
+            Port(
+                tensor["name"],
+                TYPES.get(tensor["type"], "TYPE_INVALID"),
+                tuple(tensor["dims"]),
+                *profile.get(tensor["name"], ()),
+            )
+            for tensor in found
+        )
+
+    memory = engine_log.memory(log)
+    record = Record.of(
+        plan,
+        product=product,
+        version=answer["version"],
+        compute_capabilities=tuple(answer["compute_capabilities"] or _capabilities()),
+        inputs=ports(answer["inputs"]),
+        outputs=ports(answer["outputs"]),
+        layers=engine_log.layers(log),
+        activation_bytes=memory.get("Activation"),
+        weights_bytes=memory.get("Weights"),
+        seconds=round(answer["seconds"], 3),
+    )
+    record.save(plan)
+    return Built(record, log)
+
+
+def _in_a_process(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Run engine_builder.py with a request; returns its answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
+        asked.write_text(json.dumps(request), encoding="utf-8")
+        command = [sys.executable, "-P", engine_builder.__file__, str(asked), str(answered)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
+            return answer
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    how = f"by signal {-done.returncode}" if done.returncode < 0 else f"with an error: {last}"
+    return {"log": done.stderr.splitlines(), "problem": f"the builder's process ended {how}"}
 
 
 def _plan_recipe(precision: str, function: Callable[[Path], None], network: str) -> Recipe:
@@ -270,9 +414,9 @@ def _plan_recipe(precision: str, function: Callable[[Path], None], network: str)
         f"digits_plan_{precision}",
         f"the digit classifier as a TensorRT plan, {precision}",
         function,
-        "model.plan",
+        "engine",
         needs=(network,),
-        uses=(),
+        uses=("engine_builder", "engine_log", "../backends/tensorrt/record"),
         on_request=True,
         fits=fits,
     )

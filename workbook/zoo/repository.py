@@ -21,7 +21,7 @@ from .demonstrations import ENGINES, GROUP, LLAMAS, MODELS, SAMPLING, lacking
 from .recipe import place
 from .registry import RECIPES
 
-__all__ = ["ENGINES", "LLAMAS", "MODELS", "build", "lacking"]
+__all__ = ["ENGINES", "LLAMAS", "MODELS", "build", "lacking", "left_out"]
 
 _ALL = MODELS | LLAMAS | ENGINES
 #: Ensembles and their models. An ensemble can be loaded when all of its models can be loaded.
@@ -56,7 +56,7 @@ def build(
         target: the repository; by default the shared one. Models that it lacks are copied from
             the checkout's `model_repository/`.
         only: names of models, or `llama` for all of LLAMAS; by default all of MODELS, and ENGINES
-            where they can be built (`engines.lacking`).
+            where they can run (`engines.cannot_run`).
         force: replace weights that are already there.
         hub: checkpoints of the Hugging Face hub, for models that hold a whole checkpoint, e.g.
             `{"image_classifier": "microsoft/resnet-18", "llama_hf": "facebook/opt-125m"}`. They
@@ -73,7 +73,7 @@ def build(
     """
     target = (target or paths.repository()).resolve()
     hub = hub or {}
-    names = [*MODELS, *(() if engines.lacking() else ENGINES)]
+    names = [*MODELS, *(() if engines.cannot_run() else ENGINES)]
     if only is not None:
         names = [name for given in only for name in (LLAMAS if given == GROUP else (given,))]
     for name in (*names, *hub):
@@ -86,8 +86,9 @@ def build(
     if engine_names and (reason := engines.lacking()):
         raise BuildError(
             f"{engine_names[0]} cannot be built here: {reason}",
-            todo="On a machine with an NVIDIA GPU: `pip install -e '.[gpu]'`, or build it inside "
-            "NVIDIA's container (docker/gpu/README.md).",
+            todo="`pip install tensorrt-rtx-cu12` adds TensorRT for RTX, under NVIDIA's licence "
+            "terms; on a machine with an NVIDIA GPU `pip install -e '.[gpu]'` adds TensorRT. For "
+            "NVIDIA's container, build it inside (docker/gpu/README.md).",
         )
     todo = [
         name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
@@ -95,6 +96,17 @@ def build(
     if todo:
         _install(todo, target, hub, ready, bar, background)
     return todo
+
+
+def left_out(folder: Path) -> bool:
+    """Whether a folder is one of the course's models that cannot be loaded here.
+
+    It is incomplete (`lacking`), or it holds TensorRT plans and nothing here runs them. Such a
+    model is skipped when all models of a repository are loaded.
+    """
+    if folder.name in ENGINES and folder.parent.resolve() == paths.repository().resolve():
+        return bool(lacking(folder) or engines.cannot_run())
+    return bool(lacking(folder))
 
 
 def _complete(folder: Path, weights: Mapping[str, str]) -> bool:

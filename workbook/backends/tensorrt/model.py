@@ -1,120 +1,118 @@
 """The stand-in for Triton's TensorRT backend.
 
-Without a GPU every load fails with upstream's message, and the error says what is needed. With a
-GPU and the `tensorrt` package it deserializes `model.plan` and runs it with torch tensors on the
-instance's device, with the engine's first optimization profile. This is not verified on a GPU.
-Names, types and shapes are checked as in triton-inference-server/tensorrt_backend
-(src/instance_state.cc, src/tensorrt_utils.cc).
+An engine runs on an NVIDIA GPU only. Without one every load fails, and the error says as much as is
+known. If the plan's record lies beside it (record.py), the config is checked against the engine as
+upstream does it (checks.py), and what does not fit is told with upstream's message. If all fits,
+the error says that, and that a GPU is missing.
+
+With a GPU, plans of TensorRT for RTX are run by the package `tensorrt_rtx`, and all others by
+`tensorrt`: with torch tensors on the instance's device, a CUDA stream for each instance, and the
+engine's first optimization profile. The runtime of TensorRT for RTX compiles kernels when it meets
+a shape for the first time. What it compiled is kept in `.workbook/engines` for the next start.
+Running engines is not verified on a GPU. Names of the API are tested against NVIDIA's bindings.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import triton_python_backend_utils as pb_utils
 
-from workbook.backends.backend_common import check_allowed
 from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
     BrokenModel,
     Config,
-    MissingModel,
     Signature,
     StandIn,
     Tensor,
-    other_dims,
 )
-
-# TensorRT's name of an element type → Triton's.
-TYPES = {
-    "FLOAT": "TYPE_FP32",
-    "HALF": "TYPE_FP16",
-    "BF16": "TYPE_BF16",
-    "INT8": "TYPE_INT8",
-    "INT32": "TYPE_INT32",
-    "INT64": "TYPE_INT64",
-    "UINT8": "TYPE_UINT8",
-    "BOOL": "TYPE_BOOL",
-}
-NEEDED = (
-    "An engine runs on an NVIDIA GPU only, on the GPU model and with the TensorRT version that "
-    "built it. On a machine with a GPU, build model.plan there with trtexec and serve it in "
-    "NVIDIA's container; without one, serve the same model with the onnxruntime or openvino "
-    "backend"
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Described(Signature):
-    """An engine's tensors, and the largest batch it takes (0: its first dimension is fixed)."""
-
-    largest: int = 0
+from workbook.backends.tensorrt import checks, engine, record
+from workbook.backends.tensorrt.engine import Described
+from workbook.backends.tensorrt.record import PRODUCTS
+from workbook.common import paths
 
 
 class TritonPythonModel(StandIn):
     """A serialized TensorRT engine."""
 
     backend: ClassVar[str] = "tensorrt"
+    completes_always: ClassVar[bool] = True
 
     @classmethod
     def describe(cls, config: Config) -> Described:
-        """The engine's inputs and outputs, and the largest batch of its first profile."""
+        """The engine's inputs and outputs; without a GPU those of its record."""
         groups = config.raw.get("instance_group", [])
-        if not any(group.get("kind") == "KIND_GPU" for group in groups):
-            raise _no_gpu(config)
-        engine, inputs, outputs = _engine(config)
-        largest = 0
-        if all(t.dims and t.dims[0] == -1 for t in (*inputs, *outputs)):
-            largest = min(engine.get_tensor_profile_shape(t.name, 0)[2][0] for t in inputs)
-        return Described(inputs, outputs, largest)
+        if any(group.get("kind") == "KIND_GPU" for group in groups):
+            return engine.from_engine(*engine.deserialize(config, config.name))
+        return engine.from_record(engine.known(config))
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
         """Complete max_batch_size and batching if the engine has them, then the tensors."""
-        if not raw.get("max_batch_size") and isinstance(signature, Described):
-            auto.set_max_batch_size(signature.largest)
-            if signature.largest > 1 and "sequence_batching" not in raw:
-                auto.set_dynamic_batching()
-        super().complete(auto, raw, signature)
+        assert isinstance(signature, Described)
+        size, largest = int(raw.get("max_batch_size", 0)), signature.largest_batch
+        if checks.batches(raw, signature) is False:
+            pb_utils.Logger.log_warn(
+                f"The specified dimensions in model config for {raw['name']} hints that batching "
+                "is unavailable"
+            )
+            largest = 0
+        if size > largest:
+            raise BrokenModel(
+                f"autofill failed for model '{raw['name']}': configuration specified max-batch "
+                f"{size} but TensorRT engine only supports max-batch {largest}"
+            )
+        if not size:
+            auto.set_max_batch_size(largest)
+        if largest > 1 and not {"sequence_batching", "dynamic_batching"} & raw.keys():
+            auto.set_dynamic_batching()
+        super().complete(auto, {**raw, "max_batch_size": size or largest}, signature)
 
     def load(self) -> None:
         """Deserialize the engine on the instance's device and check the config against it."""
         if self.kind != "GPU":
-            raise _no_gpu(self.config)
+            known = engine.known(self.config)
+            checks.check(self.config, self.instance, engine.from_record(known))
+            raise engine.no_gpu(self.config, engine.summary(known))
         import torch
 
         self._device = torch.device(self.device)
         with torch.cuda.device(self._device):
-            self._engine, inputs, outputs = _engine(self.config)
-            self._context = self._engine.create_execution_context()
+            product, self._engine = engine.deserialize(self.config, self.instance)
+            described = engine.from_engine(product, self._engine)
+            checks.check(self.config, self.instance, described)
+            self._cache: Any = None
+            self._context = self._new_context(product)
             self._stream = torch.cuda.Stream(self._device)
-        for kind, ours, theirs in (
-            ("input", self.config.inputs, {t.name: t for t in inputs}),
-            ("output", self.config.outputs, {t.name: t for t in outputs}),
-        ):
-            for tensor in ours.values():
-                check_allowed(kind, tensor.name, theirs)
-                self._check(kind, tensor, theirs[tensor.name])
-        self._outputs = {t.name: _torch_type(t) for t in outputs}
-        self.log(f"TensorRT engine with {self._engine.num_layers} layers, first profile")
+        self._ranges = described.ranges
+        self._outputs = {t.name: _torch_type(t) for t in described.outputs}
+        self.log(f"{PRODUCTS[product]}: {self._engine.num_layers} layers, first profile")
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Copy the batch to the device, run the engine, copy the answers back."""
         import torch
 
         context = self._context
+        for name, array in inputs.items():
+            if problem := checks.outside(array.shape, *self._ranges[name]):
+                raise BadRequest(
+                    f"request specifies invalid shape for input '{name}' for {self.instance}. "
+                    f"Error details: {problem}"
+                )
         with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
             held = {n: torch.from_numpy(a.copy()).to(self._device) for n, a in inputs.items()}
             for name, tensor in held.items():
                 if not context.set_input_shape(name, tuple(tensor.shape)):
                     raise BadRequest(
-                        f"request specifies invalid shape for input '{name}': "
-                        f"{list(tensor.shape)} is outside the engine's first profile"
+                        f"trt failed to set binding dimension to {list(tensor.shape)} for input "
+                        f"'{name}' for {self.instance}"
                     )
                 context.set_tensor_address(name, tensor.data_ptr())
             results = {}
@@ -131,53 +129,38 @@ class TritonPythonModel(StandIn):
         return answers
 
     def unload(self) -> None:
-        """Release the engine's memory on the device."""
-        del self._context, self._engine
+        """Keep what was compiled, and release the engine's memory on the device."""
+        if self._cache is not None:
+            try:
+                self._kernels.parent.mkdir(exist_ok=True)
+                new = self._kernels.with_suffix(f".{self.instance}")  # others may write, too
+                new.write_bytes(self._cache.serialize())
+                new.replace(self._kernels)
+            except OSError as error:
+                self.log(f"compiled kernels are not kept for the next start: {error}")
+        del self._context, self._cache, self._engine
 
-    def _check(self, kind: str, ours: Tensor, theirs: Tensor) -> None:
-        if ours.data_type != theirs.data_type:
-            raise BadModel(
-                f"unable to load model '{self.config.name}', configuration expects datatype "
-                f"{ours.data_type} for {kind} '{ours.name}', model provides {theirs.data_type}"
-            )
-        model = theirs.dims or ()
-        full = (-1, *ours.model_dims) if self.config.max_batch_size else ours.model_dims
-        fits = len(model) == len(full) and all(
-            a in (b, -1) for a, b in zip(model, full, strict=True)
-        )
-        if not fits:
-            raise other_dims(self.config, ours.name, model, full)
+    def _new_context(self, product: str) -> Any:
+        """An execution context; that of TensorRT for RTX begins with what was compiled before."""
+        if product != "tensorrt_rtx":
+            return self._engine.create_execution_context()
+        settings = self._engine.create_runtime_config()
+        self._cache = settings.create_runtime_cache()
+        self._kernels = self._kernels_file()
+        with contextlib.suppress(OSError):
+            # False where it was compiled for another GPU, or by another version.
+            if self._cache.deserialize(self._kernels.read_bytes()):
+                self.log("with the kernels that were compiled before")
+        settings.set_runtime_cache(self._cache)
+        return self._engine.create_execution_context(settings)
 
+    def _kernels_file(self) -> Path:
+        """Where the compiled kernels of this plan on this kind of GPU are kept."""
+        import torch
 
-def _no_gpu(config: Config) -> BadModel:
-    return BadModel(
-        f"unable to load model '{config.name}', TensorRT backend supports only GPU device. {NEEDED}"
-    )
-
-
-def _engine(config: Config) -> tuple[Any, list[Tensor], list[Tensor]]:
-    """Deserialize the engine; return it with its inputs and outputs."""
-    path = config.path("model.plan")
-    if not path.exists():
-        raise MissingModel(f"unable to find '{path}' for model instance '{config.name}'")
-    try:
-        tensorrt = importlib.import_module("tensorrt")  # on machines with a GPU only
-    except ImportError as error:
-        raise BrokenModel(f"the tensorrt package cannot be imported: {error}. {NEEDED}") from None
-    logger = tensorrt.Logger(tensorrt.Logger.WARNING)
-    tensorrt.init_libnvinfer_plugins(logger, "")
-    engine = tensorrt.Runtime(logger).deserialize_cuda_engine(path.read_bytes())
-    if engine is None:
-        raise BrokenModel(f"unable to create TensorRT engine: {path} was built elsewhere. {NEEDED}")
-    inputs: list[Tensor] = []
-    outputs: list[Tensor] = []
-    for i in range(engine.num_io_tensors):
-        name = engine.get_tensor_name(i)
-        data_type = TYPES.get(engine.get_tensor_dtype(name).name, "TYPE_INVALID")
-        tensor = Tensor(name, data_type, tuple(engine.get_tensor_shape(name)))
-        is_input = engine.get_tensor_mode(name) == tensorrt.TensorIOMode.INPUT
-        (inputs if is_input else outputs).append(tensor)
-    return engine, inputs, outputs
+        kind = re.sub(r"\W+", "_", torch.cuda.get_device_name(self._device))
+        name = f"{record.digest(self.config.path('model.plan'))[:16]}-{kind}.kernels"
+        return paths.root() / ".workbook" / "engines" / name
 
 
 def _torch_type(tensor: Tensor) -> Any:

@@ -37,7 +37,8 @@ def models(tmp_path: Path) -> Path:
 
 
 def test_every_option_of_the_document_and_of_ours_is_explained() -> None:
-    line = " ".join(engines.trtexec_command(Path("a.onnx"), Path("a.plan"), {"x": (1, 2)}))
+    profile = engines.profile_of({"x": (1, 2)})
+    line = " ".join(engines.trtexec_command(Path("a.onnx"), Path("a.plan"), profile))
     for command in (setup.COMMAND, line):
         table = setup.explain(command)
         assert "?" not in set(table["for"])
@@ -99,10 +100,10 @@ def test_a_profile_is_read_and_drawn(tmp_path: Path) -> None:
 
 
 def test_the_notebooks_program_has_the_names_of_ours() -> None:
-    """tests/zoo/test_zoo_engines.py looks the names of engines.py up in NVIDIA's bindings."""
+    """tests/zoo/test_zoo_engines.py looks the names of our builder up in NVIDIA's bindings."""
     notebook = (paths.root() / "lectures/2_backends/10__tensorrt/lesson.py").read_text("utf-8")
     today = notebook.split("## The builder in Python")[1].split("```")[1]
-    ours = (paths.root() / "workbook/zoo/engines.py").read_text("utf-8")
+    ours = (paths.root() / "workbook/zoo/engine_builder.py").read_text("utf-8")
     names = set(re.findall(r"(?:trt|builder|parser|profile|config)\.[\w.]+", today))
     assert len(names) > 8
     assert not [name for name in names if name not in ours]
