@@ -3,10 +3,11 @@
     python docker/laptop/trim.py .venv/lib/python3.11/site-packages
 
 The Dockerfile runs this once, in the stage that installs the packages, and prints what each step
-saved. Nothing that the course imports is removed. What is removed:
+saved. Nothing is removed that the course cannot do without. What is removed:
 
 - libraries that need an NVIDIA GPU, an Intel GPU or NPU, and headers that only a compiler of
   TensorFlow's or DALI's own extensions reads
+- TensorRT for RTX, which NVIDIA's licence terms do not let others pass on
 - libraries for other versions of Python than this one
 - tests of packages, static libraries, programs for developers of the course (ruff, mypy)
 - symbol tables of libraries, which only a debugger reads (`strip --strip-unneeded`)
@@ -36,6 +37,8 @@ REMOVED = (
     "nvtx",
     "onnxruntime/capi/libonnxruntime_providers_cuda.so",
     "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",
+    # An image may be passed on. NVIDIA allows that for libnvinfer, but not for these libraries.
+    "tensorrt_rtx*",
     # For Intel's GPU and NPU.
     "openvino/libs/libopenvino_intel_gpu_plugin.so",
     "openvino/libs/libopenvino_intel_npu*.so",

@@ -366,6 +366,26 @@ def test_the_profile_is_built_from_the_graders_own_list() -> None:
 # -- smaller packages ------------------------------------------------------------------------------
 
 
+def test_tensorrt_for_rtx_is_not_passed_on() -> None:
+    """NVIDIA's terms do not allow it. The version to add by hand is that of the list."""
+    trim = program("trim")
+    packages = Path(httpx.__file__).parents[1]
+    ours = {path for path in packages.iterdir() if "tensorrt_rtx" in path.name}
+    assert len(ours) >= 6  # three packages, and what pip knows of each
+    assert ours <= set(trim._removed(packages))
+    (version,) = re.findall(
+        r"^tensorrt-rtx-cu12==(\S+)",
+        (paths.root() / "requirements.txt").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert f"tensorrt-rtx-cu12=={version}\n" in (paths.root() / "docker/README.md").read_text(
+        "utf-8"
+    )
+    assert "/site-packages/tensorrt_rtx* " in (paths.root() / "docker/gpu/Dockerfile").read_text(
+        "utf-8"
+    )
+
+
 @pytest.mark.server
 def test_code_for_gpus_is_cut_out_of_a_library_that_still_works(tmp_path: Path) -> None:
     """XGBoost's library, the smallest with such code, trains and answers the same without it."""
