@@ -33,6 +33,7 @@ NEEDED = (
     "An engine runs on an NVIDIA GPU only. Without one, serve the same model with the onnxruntime "
     "or openvino backend"
 )
+_OTHER_VERSION = "The engine has been created with TensorRT-RTX version"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,6 +190,14 @@ def _refusal(file: Path) -> str:
         log.lines.clear()
         validity, _ = runtime.get_engine_validity(content)
         problem = log.first("INFO") if validity == trt.EngineValidity.INVALID else ""
+    if problem.startswith(_OTHER_VERSION):
+        # The runtime writes the numbers as characters with these codes, and ends at the first 0.
+        theirs, ours = content[24:27], trt.__version__.split(".")[:3]
+        problem = (
+            f"{_OTHER_VERSION} {'.'.join(map(str, theirs))}, but the current runtime is "
+            f"TensorRT-RTX version {'.'.join(ours)}. Rebuild the engine with the same version of "
+            "TensorRT-RTX as the current runtime"
+        )
     return str(problem)
 
 

@@ -23,6 +23,7 @@ _STARTS = (
     (b"CBM1", "catboost"),
     (b"ftrt", "engine"),
     (b"ptrt", "engine"),
+    (b"vtrt", "engine"),
     (b"tree\n", "lightgbm"),
     (b"\x93NUMPY", "npy"),
 )

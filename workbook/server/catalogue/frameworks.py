@@ -51,6 +51,12 @@ def data_type(evidence: Evidence, parts: Parts) -> Parts:
 
 
 @FRAMEWORKS.look_up
+def engine_batch(evidence: Evidence, parts: Parts) -> Parts:
+    """Whether the engine takes no batches beside the dims of the config."""
+    return {"none": "yes" if parts["largest"] == "0" else ""}
+
+
+@FRAMEWORKS.look_up
 def fixed_batch(evidence: Evidence, parts: Parts) -> Parts:
     """The shape that the model has."""
     sizes = parts.get("model", "").partition("]")[0].split(",")
