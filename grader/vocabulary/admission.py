@@ -94,7 +94,7 @@ ADMITTED = {
             "NUM_INTEROP_THREADS"
         ),
     ),
-    "tensorrt": Admitted(files=("*.plan",)),
+    "tensorrt": Admitted(files=("*.plan", "*.plan.json")),
     # The folder is the checkpoint: weights and texts. What model.json may say, a6_vllm.py decides.
     "vllm": Admitted(
         files=(

@@ -239,7 +239,7 @@ check("a4.fp16", me=me, pth=pth, model=fp16)
 # This needs an NVIDIA GPU and TensorRT. Without them leave the cell as it is: `engine` says *not
 # attempted*, `workbook submit` calls the cell not begun, and you lose nothing. With them build an
 # engine from the fp16 file, with
-# `engines.build(onnx, plan, {"image": (1, 8, 8)}, batches=(1, 100, 1000))`, as
+# `engines.build(onnx, plan, engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000)))`, as
 # `models/eights_tensorrt/1/model.plan`; deploy that folder, and put its name into `engine`. Then
 # task 8's table gets a third row. The grader's machine has no GPU: a person looks at your row.
 # (Not verified on a GPU.)
@@ -248,15 +248,15 @@ check("a4.fp16", me=me, pth=pth, model=fp16)
 ### BEGIN SOLUTION
 ### STUB engine = NOT_ATTEMPTED
 engine = NOT_ATTEMPTED
-if not engines.lacking():
+if not engines.cannot_run():
     plan = Path("models/eights_tensorrt/1/model.plan")
     source = Path("models/eights_fp16/1/model.onnx")
-    engines.build(source, plan, {"image": (1, 8, 8)}, batches=(1, 100, 1000))
+    engines.build(source, plan, engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000)))
     engine = deploy("models/eights_tensorrt").name
 ### END SOLUTION
 
 # %% kind="given" id="a4.lacking"
-print(f"TensorRT: {engine}. {engines.lacking()}")
+print(f"TensorRT: {engine}. {engines.cannot_run()}")
 
 # %% [markdown]
 # ## Task 5: logits through the server (5 points)
