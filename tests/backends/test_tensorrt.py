@@ -16,6 +16,7 @@ import pytest
 from loading import load_all
 
 from workbook import zoo
+from workbook.backends.tensorrt.record import Record, digest
 from workbook.backends.tensorrt.record import path as record_of
 from workbook.server import Triton
 from workbook.server.explain import load_error
@@ -57,6 +58,15 @@ def of_another_version(plan: Path) -> None:
     content = bytearray(plan.read_bytes())
     content[25:28] = 6, 0, 0
     plan.write_bytes(bytes(content))
+
+
+def of_tensorrt(plan: Path) -> None:
+    """Make it an engine of TensorRT, as a machine with a GPU builds it, with its record."""
+    known = Record.beside(plan)
+    assert known is not None
+    plan.write_bytes(b"ftrt" + bytes(99))
+    same = {"sha256": digest(plan), "bytes": plan.stat().st_size}
+    dataclasses.replace(known, product="tensorrt", **same).save(plan)
 
 
 def text(content: bytes) -> Callable[[Path], None]:
@@ -208,6 +218,9 @@ CASES = {
         FULL,
         f"{NO_GPU}model.plan is an engine of TensorRT. Nothing more",
         text(b"ftrt" + bytes(99)),
+    ),
+    "known_tensorrt": Case(
+        FULL, f"{NO_GPU}The engine fits this config. TensorRT {{version}} built it", of_tensorrt
     ),
     "words": Case(
         FULL,

@@ -212,8 +212,15 @@ def test_a_builder_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
             engines.build(tmp_path / "x.onnx", tmp_path / "m.plan", {}, by="rtx")
 
 
-SHAPES = st.lists(st.integers(-1, 2**40), max_size=4).map(tuple)
-PORTS = st.lists(st.builds(Port, st.text(), st.text(), *[SHAPES] * 4), max_size=3).map(tuple)
+def ports(dimensions: int, fixed: bool) -> st.SearchStrategy[Port]:
+    """Tensors with this many dimensions; a fixed one has no profile."""
+    shape = st.tuples(*[st.integers(-1, 2**40)] * dimensions)
+    return st.builds(Port, st.text(), st.text(), shape, *[st.just(()) if fixed else shape] * 3)
+
+
+PORTS = st.lists(
+    st.tuples(st.integers(0, 4), st.booleans()).flatmap(lambda drawn: ports(*drawn)), max_size=3
+).map(tuple)
 RECORDS = st.fixed_dictionaries(
     {
         "product": st.sampled_from(sorted(record.PRODUCTS)),
@@ -252,7 +259,11 @@ CHANGES: dict[str, Any] = {
     "product": ["tensorrt"],
     "bytes": "many",
     "inputs": [{"name": "x"}],
-    "outputs": 3,
+    "outputs": [
+        {"name": "y", "data_type": "TYPE_FP32", "dims": [1], "optimum": [], "largest": []}
+        | {"smallest": [1, 2]}
+    ],
+    "compute_capabilities": 3,
     "layers": [1],
     "seconds": "long",
     "activation_bytes": float("inf"),

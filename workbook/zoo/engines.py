@@ -42,6 +42,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from ..backends.tensorrt import record
 from ..backends.tensorrt.record import PRODUCTS, TYPES, Port, Record, Shape
 from . import data, engine_builder, engine_log
 from .recipe import Recipe
@@ -186,6 +187,8 @@ def build(
         # The record of another plan is not believed, so it does not matter which comes first.
         for file in sorted(Path(folder).iterdir()):
             file.replace(target.with_name(file.name))
+    if built.record is None:
+        record.path(target).unlink(missing_ok=True)
     return built
 
 
@@ -378,7 +381,7 @@ def _by_python(
         )
 
     memory = engine_log.memory(log)
-    record = Record.of(
+    found = Record.of(
         plan,
         product=product,
         version=answer["version"],
@@ -390,8 +393,8 @@ def _by_python(
         weights_bytes=memory.get("Weights"),
         seconds=round(answer["seconds"], 3),
     )
-    record.save(plan)
-    return Built(record, log)
+    found.save(plan)
+    return Built(found, log)
 
 
 def _in_a_process(request: Mapping[str, Any]) -> dict[str, Any]:

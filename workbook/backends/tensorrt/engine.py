@@ -1,7 +1,7 @@
 """What an engine takes and gives: from the engine itself on a GPU, without one from its record.
 
     described = from_record(known(config))              # without a GPU
-    described = from_engine(*deserialize(config, "m_0"))    # on a GPU
+    described = from_engine(deserialize(config, "m_0"))     # on a GPU
 
 A plan of TensorRT for RTX is shown to its runtime in any case. Without a GPU the runtime cannot
 read it. But before it looks for a GPU it refuses plans that are not whole, and those of another
@@ -50,6 +50,16 @@ class Described(Signature):
     def largest_batch(self) -> int:
         """The most rows of a batch: the least of the inputs' largest first dimensions."""
         return min((largest[0] for _, largest in self.ranges.values() if largest), default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """An engine on the GPU, the package that runs it, and what must live as long as it does."""
+
+    product: str
+    engine: Any
+    runtime: Any
+    log: Any
 
 
 def known(config: Config) -> Record:
@@ -117,9 +127,9 @@ def from_record(found: Record) -> Described:
     return Described(tensors(found.inputs), tensors(found.outputs), ranges)
 
 
-def from_engine(product: str, engine: Any) -> Described:
+def from_engine(loaded: Loaded) -> Described:
     """The tensors of an engine, and the shapes that its first profile takes."""
-    trt = importlib.import_module(product)
+    trt, engine = importlib.import_module(loaded.product), loaded.engine
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
     ranges = {}
@@ -136,8 +146,8 @@ def from_engine(product: str, engine: Any) -> Described:
     return Described(inputs, outputs, ranges)
 
 
-def deserialize(config: Config, instance: str) -> tuple[str, Any]:
-    """Read the plan on the current GPU; returns the package that runs it, and the engine.
+def deserialize(config: Config, instance: str) -> Loaded:
+    """Read the plan on the current GPU, with the package that runs it.
 
     Raises:
         BadModel: the plan or its package is not there, or the plan is not for this machine.
@@ -153,10 +163,11 @@ def deserialize(config: Config, instance: str) -> tuple[str, Any]:
         ) from None
     log = _log(trt)
     trt.init_libnvinfer_plugins(log, "")
-    engine = trt.Runtime(log).deserialize_cuda_engine(file.read_bytes())
+    runtime = trt.Runtime(log)
+    engine = runtime.deserialize_cuda_engine(file.read_bytes())
     if engine is None:
         raise BrokenModel(f"unable to create TensorRT engine: {log.first('ERROR')}")
-    return product, engine
+    return Loaded(product, engine, runtime, log)
 
 
 def plan(config: Config, instance: str) -> Path:

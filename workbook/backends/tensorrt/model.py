@@ -45,12 +45,14 @@ class TritonPythonModel(StandIn):
     backend: ClassVar[str] = "tensorrt"
     completes_always: ClassVar[bool] = True
 
+    _cache: Any  # of compiled kernels; None where the engine needs none
+
     @classmethod
     def describe(cls, config: Config) -> Described:
         """The engine's inputs and outputs; without a GPU those of its record."""
         groups = config.raw.get("instance_group", [])
         if any(group.get("kind") == "KIND_GPU" for group in groups):
-            return engine.from_engine(*engine.deserialize(config, config.name))
+            return engine.from_engine(engine.deserialize(config, config.name))
         return engine.from_record(engine.known(config))
 
     @classmethod
@@ -85,15 +87,16 @@ class TritonPythonModel(StandIn):
 
         self._device = torch.device(self.device)
         with torch.cuda.device(self._device):
-            product, self._engine = engine.deserialize(self.config, self.instance)
-            described = engine.from_engine(product, self._engine)
+            self._loaded = engine.deserialize(self.config, self.instance)
+            described = engine.from_engine(self._loaded)
             checks.check(self.config, self.instance, described)
-            self._cache: Any = None
-            self._context = self._new_context(product)
+            self._engine, self._cache = self._loaded.engine, None
+            self._context = self._new_context()
             self._stream = torch.cuda.Stream(self._device)
         self._ranges = described.ranges
         self._outputs = {t.name: _torch_type(t) for t in described.outputs}
-        self.log(f"{PRODUCTS[product]}: {self._engine.num_layers} layers, first profile")
+        product = PRODUCTS[self._loaded.product]
+        self.log(f"{product}: {self._engine.num_layers} layers, first profile")
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Copy the batch to the device, run the engine, copy the answers back."""
@@ -138,11 +141,11 @@ class TritonPythonModel(StandIn):
                 new.replace(self._kernels)
             except OSError as error:
                 self.log(f"compiled kernels are not kept for the next start: {error}")
-        del self._context, self._cache, self._engine
+        del self._context, self._cache, self._engine, self._loaded
 
-    def _new_context(self, product: str) -> Any:
+    def _new_context(self) -> Any:
         """An execution context; that of TensorRT for RTX begins with what was compiled before."""
-        if product != "tensorrt_rtx":
+        if self._loaded.product != "tensorrt_rtx":
             return self._engine.create_execution_context()
         settings = self._engine.create_runtime_config()
         self._cache = settings.create_runtime_cache()

@@ -19,7 +19,7 @@ The file is one JSON object:
 - `activation_bytes`, `weights_bytes`: memory on the GPU; null where the builder did not say
 - `seconds`: how long the build took
 
-Only the standard library is imported.
+Of the course, only `workbook.common` is imported.
 """
 
 from __future__ import annotations
@@ -167,8 +167,12 @@ def path(plan: Path) -> Path:
 
 
 def _port(entry: Any) -> Port:
-    shapes = (tuple(map(int, entry[key])) for key in ("dims", "smallest", "optimum", "largest"))
-    return Port(str(entry["name"]), str(entry["data_type"]), *shapes)
+    dims, *profile = (
+        tuple(map(int, entry[key])) for key in ("dims", "smallest", "optimum", "largest")
+    )
+    if {len(shape) for shape in profile} not in ({0}, {len(dims)}):
+        raise ValueError(f"the shapes of {entry['name']!r} have different numbers of dimensions")
+    return Port(str(entry["name"]), str(entry["data_type"]), dims, *profile)
 
 
 def _size(given: Any) -> int | None:
