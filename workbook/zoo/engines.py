@@ -419,7 +419,7 @@ def _plan_recipe(precision: str, function: Callable[[Path], None], network: str)
         function,
         "engine",
         needs=(network,),
-        uses=("engine_builder", "engine_log", "../backends/tensorrt/record"),
+        uses=("engine_builder", "engine_log", "../backends/tensorrt/record.py"),
         on_request=True,
         fits=fits,
     )
