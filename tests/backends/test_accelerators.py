@@ -436,12 +436,12 @@ def test_options_of_tensorrt_for_the_rtx_plugin() -> None:
         {
             "trt_engine_cache_enable": "1",
             "trt_engine_cache_path": "/cache",
-            "trt_profile_max_shapes": "x:32x1x8x8",
+            "trt_profile_max_shapes": "x:32x1x8x8,t:32x1",
             "precision_mode": "FP16",
         }
     )
     assert plugins.rtx_options(options) == {
         "nv_runtime_cache_path": "/cache",
-        "nv_profile_max_shapes": "x:32x1x8x8",
+        "nv_profile_max_shapes": "x:32x1x8x8;t:32x1",
     }
     assert "nv_runtime_cache_path" not in plugins.rtx_options({"trt_engine_cache_path": "/cache"})

@@ -119,10 +119,13 @@ def _openvino_config(threads: int) -> str:
 
 
 def rtx_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Options of the TensorRT provider as the RTX plug-in has them; it lacks most of them."""
+    """Options of the TensorRT provider as the RTX plug-in has them; it lacks most of them.
+
+    In its profiles, inputs are separated by semicolons, in those of TensorRT's by commas.
+    """
     caches = given.get("trt_engine_cache_enable", "0").lower() in ("1", "on", "true")
     return {
-        name: given[key]
+        name: given[key].replace(",", ";") if "_shapes" in key else given[key]
         for key, name in RTX_OPTIONS.items()
         if key in given and (caches or key != "trt_engine_cache_path")
     }
@@ -145,7 +148,7 @@ def _devices(name: str, number: str | None, warn: Callable[[str, str], None]) ->
             f"`.venv/bin/pip install --force-reinstall --no-deps {package}`"
         ) from None
     if name == RTX:
-        return [d for d in offered if d.ep_options.get("device_id", number) == number][:1]
+        return offered[int(number or 0) :][:1]
     processors = [d for d in offered if d.ep_metadata.get("ov_device") == "CPU"]
     if not processors:
         warn(
@@ -161,6 +164,8 @@ def _offered(name: str) -> list[Any]:
     import onnxruntime as ort
 
     library = importlib.import_module(_PACKAGES[name][0]).get_library_path()
+    for cuda in Path(library).parent.glob("libcudart.so.*"):  # RTX's, under another name
+        ctypes.CDLL(str(cuda))
     register = functools.partial(ort.register_execution_provider_library, name, library)
 
     def offered() -> list[Any]:
