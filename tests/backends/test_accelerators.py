@@ -323,7 +323,7 @@ def test_without_the_plugin_the_model_runs_and_a_warning_says_so(
 
 def test_the_pinned_plugin_is_the_one_that_messages_name() -> None:
     version = metadata.version("onnxruntime-ep-openvino")
-    assert plugins._PACKAGES[accelerators.OPENVINO][1] == f"onnxruntime-ep-openvino=={version}"
+    assert plugins.PACKAGES[accelerators.OPENVINO][1] == f"onnxruntime-ep-openvino=={version}"
     assert Path(onnxruntime_ep_openvino.get_library_path()).is_file()
 
 

@@ -30,7 +30,7 @@ from workbook.backends.onnxruntime.accelerators import OPENVINO, TENSORRT, Provi
 RTX = "NvTensorRTRTXExecutionProvider"
 
 #: For each provider: the module of its plug-in, and the package to install.
-_PACKAGES = {
+PACKAGES = {
     OPENVINO: ("onnxruntime_ep_openvino", "onnxruntime-ep-openvino==1.8.1"),
     RTX: ("onnxruntime_ep_nv_tensorrt_rtx", "onnxruntime-ep-nv-tensorrt-rtx-cu12==0.5.0"),
 }
@@ -80,7 +80,7 @@ def open_session(
         name, found = wanted, given
         if wanted == TENSORRT and not importlib.util.find_spec("tensorrt"):
             name, found = RTX, rtx_options(given)
-        if name not in _PACKAGES:
+        if name not in PACKAGES:
             usable.append((name, found, []))
         elif devices := _devices(name, given.get("device_id"), warn):
             settings = {"load_config": _openvino_config(threads)} if name == OPENVINO else found
@@ -103,7 +103,7 @@ def describe(session: Any) -> str:
     options = session.get_provider_options()
     texts = []
     for name in session.get_providers():
-        settings = json.loads(options[name].get("load_config", "{}")).get("CPU", {})
+        settings = json.loads(options.get(name, {}).get("load_config", "{}")).get("CPU", {})
         given = ", ".join(f"{key} {value}" for key, value in settings.items())
         texts.append(f"{name} ({given})" if given else name)
     return ", ".join(texts)
@@ -133,7 +133,7 @@ def rtx_options(given: Mapping[str, str]) -> dict[str, str]:
 
 def _devices(name: str, number: str | None, warn: Callable[[str, str], None]) -> list[Any]:
     """The device that a plug-in offers: the processor, or the GPU with this number; [] if none."""
-    module, package = _PACKAGES[name]
+    module, package = PACKAGES[name]
     if importlib.util.find_spec(module) is None:
         warn(
             f"It runs without {name}, because the package {package} is not installed.",
@@ -163,7 +163,7 @@ def _offered(name: str) -> list[Any]:
     """Register a plug-in, and return the devices that it offers."""
     import onnxruntime as ort
 
-    library = importlib.import_module(_PACKAGES[name][0]).get_library_path()
+    library = importlib.import_module(PACKAGES[name][0]).get_library_path()
     for cuda in Path(library).parent.glob("libcudart.so.*"):  # RTX's, under another name
         ctypes.CDLL(str(cuda))
     register = functools.partial(ort.register_execution_provider_library, name, library)
