@@ -149,13 +149,18 @@ def _devices(name: str, number: str | None, warn: Callable[[str, str], None]) ->
         ) from None
     if name == RTX:
         return offered[int(number or 0) :][:1]
-    processors = [d for d in offered if d.ep_metadata.get("ov_device") == "CPU"]
+    processors = [device for device in offered if _is_processor(device)]
     if not processors:
         warn(
             f"It runs without {name}, because its plug-in offers nothing for this processor.",
             "Measure this accelerator on a machine with a processor of Intel.",
         )
     return processors[:1]
+
+
+def _is_processor(device: Any) -> bool:
+    """Whether a device that OpenVINO's plug-in offers is the processor, and not a GPU or an NPU."""
+    return bool(device.ep_metadata.get("ov_device") == "CPU")
 
 
 @functools.cache
@@ -172,7 +177,7 @@ def _offered(name: str) -> list[Any]:
         return [device for device in ort.get_ep_devices() if device.ep_name == name]
 
     register()
-    if name == OPENVINO and not offered():
+    if name == OPENVINO and not any(map(_is_processor, offered())):
         plugin = ctypes.CDLL(library)  # it stays in memory when it is unregistered
         ort.unregister_execution_provider_library(name)
         with contextlib.suppress(ValueError), _any_processor_is_intels(plugin):
@@ -190,7 +195,9 @@ def _any_processor_is_intels(plugin: ctypes.CDLL) -> Iterator[None]:
     Raises:
         ValueError: it is another version, without the variable that is read here.
     """
-    table = ctypes.c_void_p.in_dll(plugin, _TABLE).value or 0
+    table = ctypes.c_void_p.in_dll(plugin, _TABLE).value
+    if table is None:
+        raise ValueError("the plug-in does not know the table")
     number = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
     places = (ctypes.c_void_p * (_HARDWARE_VENDOR + 1)).from_address(table)
     usual = places[_HARDWARE_VENDOR]
