@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -24,6 +25,14 @@ def test_times_are_those_of_the_fastest_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert times["spread"].round(3).eq(1.1).all()
     assert setup.differs(times, "level_2", 1.1)
     assert not setup.differs(times, "level_1", 1.05)
+
+
+def test_the_providers_are_those_of_the_last_load() -> None:
+    line = "I1 base.py:3] \"onnxruntime stand-in: 'openvino' version 1 on cpu: threads 1 within an "
+    first, last = (f"{line}operator, providers {p}, requests apart\"" for p in ("A", "B (x y), A"))
+    log = "\n".join([first, last, line.replace("openvino", "level_0")])
+    assert setup.accelerated(SimpleNamespace(log_text=lambda: log)) == "B (x y), A"
+    assert "no instance" in setup.accelerated(SimpleNamespace(log_text=str))
 
 
 def test_half_a_file_is_half_as_long(tmp_path: Path) -> None:
