@@ -386,7 +386,7 @@ def onnx_cuda() -> str:
 
 
 def onnx_rtx() -> str:
-    """The accelerator tensorrt by TensorRT for RTX, with a profile and a cache; seconds of a load."""
+    """The accelerator tensorrt by TensorRT for RTX, with profile and cache; seconds of a load."""
     import time
 
     from workbook.backends.onnxruntime import plugins

@@ -29,7 +29,7 @@ def test_times_are_those_of_the_fastest_turn(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_providers_are_those_of_the_last_load() -> None:
     line = "I1 base.py:3] \"onnxruntime stand-in: 'openvino' version 1 on cpu: threads 1 within an "
-    first, last = (f"{line}operator, providers {p}, requests apart\"" for p in ("A", "B (x y), A"))
+    first, last = (f'{line}operator, providers {p}, requests apart"' for p in ("A", "B (x y), A"))
     log = "\n".join([first, last, line.replace("openvino", "level_0")])
     assert setup.accelerated(SimpleNamespace(log_text=lambda: log)) == "B (x y), A"
     assert "no instance" in setup.accelerated(SimpleNamespace(log_text=str))
