@@ -206,7 +206,7 @@ predict(
 # for turn in {1..4}; do  # a minute; four turns, because others may be disturbed
 #   for model in level_{0,-1,1,2} threads_2 execution_mode_1 openvino; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
-#       -p 200 -s 200 -r 20 -f $model.$turn.csv > /dev/null
+#       -p 300 -s 900 -r 20 -f $model.$turn.csv > /dev/null
 #   done
 # done
 
