@@ -367,6 +367,54 @@ def onnx_throughput() -> str:
     return "; ".join(seen)
 
 
+def onnx_cuda() -> str:
+    """Give options to CUDA as an accelerator, known ones and one that ONNX Runtime refuses."""
+    from workbook.common.errors import LoadError
+
+    def section(key: str) -> str:
+        cuda = f'{{ name: "cuda" parameters {{ key: "{key}" value: "1" }} }}'
+        entries = f"gpu_execution_accelerator : [ {cuda} ]"
+        return f"optimization {{ execution_accelerators {{ {entries} }} }}"
+
+    with serving("digits_onnx", more=section("use_ep_level_unified_stream")) as server:
+        found = ask(server, "digits_onnx", {"image": images()}, "logits", "1")
+        log_has(server, "providers CUDAExecutionProvider")
+    if on_gpu():
+        with contextlib.suppress(LoadError), serving("digits_onnx", more=section("nonsense")):
+            raise AssertionError("a key that CUDA's provider does not know was not refused")
+    return agree(found, reference())
+
+
+def onnx_rtx() -> str:
+    """The accelerator tensorrt by TensorRT for RTX, with profile and cache; seconds of a load."""
+    import time
+
+    from workbook.backends.onnxruntime import plugins
+
+    module, package = plugins.PACKAGES[plugins.RTX]
+    if on_gpu() and importlib.util.find_spec(module) is None:
+        raise NotRun(f"its plug-in is not installed: {package}")
+    with tempfile.TemporaryDirectory(prefix="verify-gpu-cache-") as cache:
+        given = {
+            "trt_engine_cache_enable": "1",
+            "trt_engine_cache_path": cache,
+            "trt_profile_min_shapes": "image:1x1x8x8",
+            "trt_profile_opt_shapes": "image:8x1x8x8",
+            "trt_profile_max_shapes": "image:64x1x8x8",
+        }
+        lines = " ".join(f'parameters {{ key: "{k}" value: "{v}" }}' for k, v in given.items())
+        entries = f'gpu_execution_accelerator : [ {{ name: "tensorrt" {lines} }} ]'
+        more = f"optimization {{ execution_accelerators {{ {entries} }} }}"
+        with serving("digits_onnx", more=more) as server:
+            found = ask(server, "digits_onnx", {"image": images()}, "logits", "1")
+            log_has(server, plugins.RTX)
+            server.unload("digits_onnx")
+            began = time.perf_counter()
+            server.load("digits_onnx")
+            seconds = time.perf_counter() - began
+    return f"{agree(found, reference())}; loaded again in {seconds:.1f} s"
+
+
 def changing_batches() -> str:
     """Measure what a new batch size costs on CUDA, for cuDNN's ways to choose an algorithm."""
     import statistics
@@ -669,6 +717,8 @@ def rows() -> list[Row]:
         Row("throughput on the GPU over the CPU: digits_torch", torch_throughput),
         Row("throughput of fp16 over fp32 on CUDA: digits_onnx", onnx_throughput),
         Row("batch sizes that change on CUDA: digits_onnx", changing_batches),
+        Row("onnxruntime stand-in with the CUDA accelerator", onnx_cuda),
+        Row("onnxruntime stand-in with the RTX accelerator", onnx_rtx),
         Row("onnxruntime stand-in with the TensorRT accelerator", onnx_tensorrt),
         Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),

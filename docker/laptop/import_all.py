@@ -13,7 +13,15 @@ import sys
 MODULES = (
     *("torch", "torch.onnx", "torch._dynamo", "torch._inductor.compile_fx"),
     *("tensorflow", "onnx", "onnxruntime", "onnxscript", "onnxconverter_common.float16"),
-    *("openvino", "treelite", "xgboost", "lightgbm", "nvidia.dali.fn", "nvidia.dali.types"),
+    *(
+        "openvino",
+        "onnxruntime_ep_openvino",
+        "treelite",
+        "xgboost",
+        "lightgbm",
+        "nvidia.dali.fn",
+        "nvidia.dali.types",
+    ),
     *("sklearn.datasets", "sklearn.ensemble", "transformers", "tokenizers", "safetensors.torch"),
     *("transformers.models.llama.modeling_llama", "transformers.models.bert.modeling_bert"),
     *("tritonclient.grpc.aio", "tritonclient.http.aio", "tritonclient.utils.shared_memory"),

@@ -12,6 +12,7 @@ saved. Nothing is removed that the course cannot do without. What is removed:
 - tests of packages, static libraries, programs for developers of the course (ruff, mypy)
 - symbol tables of libraries, which only a debugger reads (`strip --strip-unneeded`)
 - machine code for NVIDIA GPUs inside libraries that are also used on the CPU (`without_gpu_code`)
+- OpenVINO's libraries in the plug-in for ONNX Runtime, which the package openvino has as well
 
 Only the standard library is imported: this runs before the course is in the image.
 """
@@ -19,6 +20,7 @@ Only the standard library is imported: this runs before the course is in the ima
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import shutil
 import struct
 import subprocess
@@ -43,6 +45,11 @@ REMOVED = (
     "openvino/libs/libopenvino_intel_gpu_plugin.so",
     "openvino/libs/libopenvino_intel_npu*.so",
     "openvino/libs/cache.json",
+    "onnxruntime_ep_openvino/libopenvino_intel_gpu_plugin.so",
+    "onnxruntime_ep_openvino/libopenvino_intel_npu*.so",
+    "onnxruntime_ep_openvino/cache.json",
+    # Copies of the plug-in under names that nothing asks for.
+    "onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so.*",
     # Headers. PyTorch's stay: torch.compile reads them.
     "tensorflow/include",
     "nvidia/dali/include",
@@ -72,6 +79,8 @@ REMOVED = (
     "**/*.js.map",
     "../../../share/**/*.js.map",
 )
+#: Two folders that may hold the same libraries: a link in the first takes the place of a copy.
+SHARED = ("onnxruntime_ep_openvino", "openvino/libs")
 #: Tests that stay, because other programs import them.
 KEPT = ("numpy/testing/tests", "torch/testing")
 #: Smaller libraries are left as they are.
@@ -104,6 +113,7 @@ def main(packages: Path) -> None:
     """Trim the packages in this folder, and print what was saved."""
     removed = sum(remove(path) for path in _removed(packages))
     print(f"  {removed >> 20:5} MiB  removed")
+    print(f"  {share(packages) >> 20:5} MiB  libraries that two packages have")
     stripped = cut = 0
     for library in _libraries(packages):
         before = library.stat().st_size
@@ -128,6 +138,22 @@ def remove(path: Path) -> int:
     size = sum(one.lstat().st_size for one in path.rglob("*"))
     shutil.rmtree(path)
     return size
+
+
+def share(packages: Path) -> int:
+    """Put links in the place of libraries that another package has as well; returns what it saved.
+
+    A library whose copies differ is left alone, for example where the packages' versions do.
+    """
+    saved = 0
+    copies, originals = (packages / folder for folder in SHARED)
+    for copy in sorted(copies.glob("*.so*")):
+        original = originals / copy.name
+        if original.is_file() and filecmp.cmp(copy, original, shallow=False):
+            saved += copy.stat().st_size
+            copy.unlink()
+            copy.symlink_to(Path("..") / original.relative_to(packages))
+    return saved
 
 
 def without_gpu_code(library: bytes) -> bytes | None:

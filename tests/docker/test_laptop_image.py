@@ -365,6 +365,45 @@ def test_the_profile_is_built_from_the_graders_own_list() -> None:
 
 # -- smaller packages ------------------------------------------------------------------------------
 
+OPENVINO_SESSION = """
+import numpy as np, onnxruntime_ep_openvino, pathlib
+import onnxruntime as ort
+from workbook.backends.onnxruntime import accelerators, plugins
+
+providers = [(accelerators.OPENVINO, {}), ("CPUExecutionProvider", {})]
+model = pathlib.Path("model_repository/digits_onnx/1/model.onnx")
+session = plugins.open_session(model, ort.SessionOptions(), providers)
+print(onnxruntime_ep_openvino.__file__)
+print(session.get_providers()[0])
+print(session.run(None, {session.get_inputs()[0].name: np.ones((2, 1, 8, 8), np.float32)})[0].shape)
+print([x.split()[-1] for x in open("/proc/self/maps") if "libopenvino.so" in x][0])
+"""
+
+
+@pytest.mark.server
+def test_openvino_is_kept_once_for_two_packages(tmp_path: Path) -> None:
+    """The plug-in for ONNX Runtime brings the libraries that the package openvino has, and runs."""
+    spec = importlib.util.find_spec("onnxruntime_ep_openvino")
+    assert spec is not None
+    assert spec.origin is not None
+    packages = Path(spec.origin).parent.parent
+    for folder in ("onnxruntime_ep_openvino", "openvino/libs"):
+        shutil.copytree(packages / folder, tmp_path / folder, copy_function=os.link)
+    saved = program("trim").share(tmp_path)
+    assert saved > 140e6, "the pinned versions of both packages no longer bring the same OpenVINO"
+    done = subprocess.run(
+        [sys.executable, "-c", OPENVINO_SESSION],
+        cwd=paths.root(),
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    file, provider, shape, library = done.stdout.splitlines()
+    assert Path(file).is_relative_to(tmp_path)
+    assert (provider, shape) == ("OpenVINOExecutionProvider", "(2, 10)")
+    assert Path(library).is_relative_to(tmp_path / "openvino")
+
 
 def test_tensorrt_for_rtx_is_not_passed_on() -> None:
     """NVIDIA's terms do not allow it. The version to add by hand is that of the list."""

@@ -13,7 +13,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "04__sequences": [("default_rng(2)", "default_rng(3)")],
     "04__pytorch": [("(4, 9))", "(4, 7))")],
     "05__dynamic_batcher": [("seconds=0.6", "seconds=0.5")],
-    "05__onnxruntime": [("range(30)", "range(20)")],
+    "05__onnxruntime": [("range(45, 61)", "range(44, 60)")],
     "06__queue_policies": [("range(10)", "range(8)")],
     "07__model_repository_manager": [('"count": 3', '"count": 2')],
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],

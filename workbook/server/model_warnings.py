@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..backends.onnxruntime.accelerators import CUDA_PARAMETERS
 from .catalogue import ServerView
 
 _WARNING = re.compile(
@@ -77,7 +78,7 @@ def of_config(config: Mapping[str, Any], core: str = _CORE) -> list[ModelWarning
     """
     name = str(config.get("name", ""))
     controls = (config.get("sequence_batching") or {}).get("control_input", [])
-    return [
+    return _accelerators(config) + [
         ModelWarning(
             name,
             f'The control input "{entry["name"]}" takes sequence ids as TYPE_STRING. Triton 24.10 '
@@ -92,6 +93,39 @@ def of_config(config: Mapping[str, Any], core: str = _CORE) -> list[ModelWarning
         if core == _CORE
         and control.get("kind") == "CONTROL_SEQUENCE_CORRID"
         and control.get("data_type") == "TYPE_STRING"
+    ]
+
+
+def _accelerators(config: Mapping[str, Any]) -> list[ModelWarning]:
+    """Warnings about parameters of accelerators that the ONNX Runtime backend does not follow."""
+    if config.get("backend") != "onnxruntime":
+        return []
+    where = "config.pbtxt, optimization.execution_accelerators"
+    wanted = (config.get("optimization") or {}).get("execution_accelerators") or {}
+    without_effect: dict[str, tuple[str, str]] = {}
+    for entry in wanted.get("cpu_execution_accelerator", []):
+        for key in entry.get("parameters") or {}:
+            without_effect[key] = (
+                "the ONNX Runtime backend reads no parameter of openvino",
+                'Remove it. Where a model needs such settings, serve it with backend: "openvino".',
+            )
+    for entry in wanted.get("gpu_execution_accelerator", []):
+        for key in (entry.get("parameters") or {}) if entry["name"] == "cuda" else ():
+            if key in CUDA_PARAMETERS:
+                without_effect[key] = (
+                    f"the model's own parameter {key}, or its default, replaces it",
+                    f'Write parameters {{ key: "{key}" value: {{ string_value: "…" }} }} outside '
+                    "of optimization.",
+                )
+    return [
+        ModelWarning(
+            str(config.get("name", "")),
+            f"Parameter {key} of an accelerator has no effect: {why}. So it is in NVIDIA's "
+            "container.",
+            where,
+            todo,
+        )
+        for key, (why, todo) in without_effect.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""For 05__onnxruntime: files for its cells, times from reports and a profile, and mistakes."""
+"""For 05__onnxruntime: files for its cells, times from reports, and mistakes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ from workbook.server import Triton
 
 #: The models that the reader opens.
 HERE = Path(__file__).parent / "models"
-#: The options of the prediction, one per convolution, in the graph's order.
-CONVOLUTIONS = (
-    "the first: it sees the whole picture",
-    "the second",
-    "all alike: each halves the sides and has more channels",
-    "the fourth: it has the most weights",
-)
 #: The models of the section on settings; the first has ONNX Runtime's defaults.
-SETTINGS = ("level_0", "level_-1", "level_1", "level_2", "threads_2", "execution_mode_1")
+SETTINGS = (
+    *("level_0", "level_-1", "level_1", "level_2"),
+    *("threads_2", "execution_mode_1", "openvino"),
+)
 #: A config line with an execution mode that does not exist.
 MODE = 'parameters { key: "execution_mode" value: { string_value: "2" } }'
 #: A config section that names an accelerator that does not exist.
@@ -67,13 +63,13 @@ def load_as_printed(server: Triton) -> documented.Correction:
 
 
 def read_times(reports: Path) -> pd.DataFrame:
-    """Read perf_analyzer's reports of the models in `SETTINGS`, five of each.
+    """Read perf_analyzer's reports of the models in `SETTINGS`, four of each.
 
     Returns:
         One row per model: `ms` and `spread` of `focus_files.read_turns`; `× default`, the time
         divided by that of `level_0`.
     """
-    found = focus_files.read_turns(reports, SETTINGS, turns=5)
+    found = focus_files.read_turns(reports, SETTINGS, turns=4)
     found["× default"] = found["ms"] / found["ms"]["level_0"]
     return found[["ms", "× default", "spread"]]
 
@@ -89,56 +85,11 @@ def differs(times: pd.DataFrame, setting: str, limit: float) -> Premise:
     return variants.apart(times, setting, "level_0", limit)
 
 
-def nodes(events: pd.DataFrame) -> pd.DataFrame:
-    """Find the time of each node in ONNX Runtime's profile.
-
-    Args:
-        events: the file that `session.end_profiling()` names, read by pandas.
-
-    Returns:
-        One row per node, the slowest first: `operator`, and `ms`, the time of the fastest call.
-        Convolutions are called `convolution N (NODE)`, with N in the order of the graph. ONNX
-        Runtime names a node after the last operator that it has joined to the convolution.
-    """
-    kernels = events[(events["cat"] == "Node") & events["name"].str.endswith("_kernel_time")]
-    table = pd.DataFrame({
-        "node": kernels["name"].str.removesuffix("_kernel_time"),
-        "operator": [each["op_name"] for each in kernels["args"]],
-        "ms": kernels["dur"] / 1000,
-    })  # fmt: skip
-    each = table.groupby(["node", "operator"], sort=False)["ms"].min().reset_index("operator")
-    own = sorted(each.index[each["operator"].str.contains("Conv")], key=_number)
-    names = {node: f"convolution {place} ({node})" for place, node in enumerate(own, 1)}
-    return each.rename(index=names).sort_values("ms", ascending=False)
-
-
-def convolutions(table: pd.DataFrame) -> pd.Series[float]:
-    """Return the milliseconds of the convolutions, in the graph's order.
-
-    Args:
-        table: from `nodes`.
-    """
-    own = table[table["operator"].str.contains("Conv")]
-    return own.loc[sorted(own.index, key=_number), "ms"]
-
-
-def _number(node: str) -> int:
-    """Return the number in a node's name, which counts the layers; 0 without a number."""
-    found = re.search(r"\d+", node)
-    return int(found[0]) if found else 0
-
-
-def clearly_slowest(table: pd.DataFrame) -> Premise:
-    """Premise: the slowest convolution is clearly slower than the second slowest.
-
-    Args:
-        table: from `nodes`.
-    """
-    second, first = sorted(convolutions(table))[-2:]
-    return Premise(
-        first > 1.1 * second,
-        f"the two slowest took {first:.2f} and {second:.2f} ms, too close to tell which is slower",
-    )
+def accelerated(server: Triton) -> str:
+    """Return the providers with which the model `openvino` was loaded last, from the log."""
+    lines = [line for line in server.log_text().splitlines() if "'openvino' version" in line]
+    found = re.search(r"providers (.*), requests", lines[-1]) if lines else None
+    return found[1] if found else "no instance of the model openvino is in the log"
 
 
 def cut(file: Path) -> str:

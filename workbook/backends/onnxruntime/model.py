@@ -9,17 +9,18 @@ File names, parameters, validation and messages follow triton-inference-server/o
   effect.
 - Every instance is a process of its own. If there is a C++ compiler, that process only checks the
   config and a plain model, which then runs inside the server, as upstream (fastpath.py).
-- The OpenVINO accelerator is used if this onnxruntime was built with it. Otherwise the model runs
-  on the default CPU provider, and the log says so.
 
-KIND_GPU puts the session on the instance's device, through the CUDA provider, or through TensorRT's
-if the config asks for it. Verified on a GPU with CUDA (docker/gpu/VERIFIED.md), not with TensorRT.
+Execution accelerators: accelerators.py reads them, plugins.py opens sessions with them. KIND_GPU
+puts the session on the instance's device, through the CUDA provider, or through TensorRT's if the
+config asks for it. Verified on a GPU with CUDA (docker/gpu/VERIFIED.md), not with TensorRT.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,7 +40,7 @@ from workbook.backends.base import (
     to_bytes,
     to_text,
 )
-from workbook.backends.onnxruntime import fastpath
+from workbook.backends.onnxruntime import accelerators, fastpath, plugins
 
 # The element types of ONNX that upstream serves. It does not serve bfloat16 and complex numbers.
 TYPES = {
@@ -58,21 +59,6 @@ TYPES = {
     "tensor(string)": "TYPE_STRING",
 }
 
-# Parameters of a TensorRT accelerator that have another name in ONNX Runtime → that name.
-TENSORRT_KEYS = {
-    "max_workspace_size_bytes": "trt_max_workspace_size",
-    "int8_calibration_table_name": "trt_int8_calibration_table_name",
-    "int8_use_native_calibration_table": "trt_int8_use_native_calibration_table",
-}
-TENSORRT_PRECISIONS = {
-    "FP32": {},
-    "FP16": {"trt_fp16_enable": "1"},
-    "BF16": {"trt_bf16_enable": "1"},
-    "INT8": {"trt_int8_enable": "1"},
-}
-
-Provider = tuple[str, dict[str, str]]
-
 
 class TritonPythonModel(StandIn):
     """An ONNX model in an ONNX Runtime session."""
@@ -90,7 +76,7 @@ class TritonPythonModel(StandIn):
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1  # the session is only read, nothing runs
         _register_operations(config, options)
-        session = _session(_file(config), options, [("CPUExecutionProvider", {})])
+        session = _session(config, options, [("CPUExecutionProvider", {})])
         return Signature(_tensors(session.get_inputs()), _tensors(session.get_outputs()))
 
     def load(self) -> None:
@@ -102,8 +88,8 @@ class TritonPythonModel(StandIn):
 
         file = _file(self.config)
         options, providers = self._options(), self._providers()
-        self.session = _session(file, options, providers)
-        self._check_provider()
+        self.session = _session(self.config, options, providers, self._warn)
+        self._check_providers(providers)
         self._check()
         self._run_options: Any = None
         shrink = self.config.parameters.get("memory.enable_memory_arena_shrinkage")
@@ -128,7 +114,7 @@ class TritonPythonModel(StandIn):
             f"graph level {_option(used.graph_optimization_level)}, "
             f"memory arena {'on' if used.enable_cpu_mem_arena else 'off'}, "
             f"memory pattern {'on' if used.enable_mem_pattern else 'off'}, "
-            f"providers {', '.join(self.session.get_providers())}, "
+            f"providers {plugins.describe(self.session)}, "
             f"requests {'inside the server' if inside else 'in a process of their own'}"
         )
         if inside:
@@ -195,57 +181,39 @@ class TritonPythonModel(StandIn):
         _register_operations(config, options)
         return options
 
-    def _providers(self) -> list[Provider]:
-        accelerators = self.config.raw.get("optimization", {}).get("execution_accelerators") or {}
-        providers: list[Provider] = []
-        if self.device != "cpu":
-            providers += self._gpu_providers(accelerators.get("gpu_execution_accelerator", []))
-        for entry in accelerators.get("cpu_execution_accelerator", []):
-            if entry["name"] != "openvino":
-                raise _unknown_accelerator(entry["name"])
-            import onnxruntime as ort
-
-            if "OpenVINOExecutionProvider" in ort.get_available_providers():
-                providers.append(("OpenVINOExecutionProvider", {"device_type": "CPU"}))
-            else:
-                self.log("this onnxruntime has no OpenVINO accelerator; running without it")
+    def _providers(self) -> list[accelerators.Provider]:
+        config = self.config
+        wanted = config.raw.get("optimization", {}).get("execution_accelerators") or {}
+        providers: list[accelerators.Provider] = []
+        try:
+            if self.device != "cpu":
+                number = self.device.removeprefix("cuda:")
+                providers = accelerators.gpu_providers(wanted, config.parameters, number)
+            providers += accelerators.cpu_providers(wanted)
+        except accelerators.Refused as error:
+            raise BadModel(str(error)) from None
         return [*providers, ("CPUExecutionProvider", {})]
 
-    def _gpu_providers(self, accelerators: Sequence[Mapping[str, Any]]) -> list[Provider]:
-        device = self.device.removeprefix("cuda:")
-        providers: list[Provider] = []
-        cuda: dict[str, str] = {}
-        for entry in accelerators:
-            parameters = entry.get("parameters") or {}
-            if entry["name"] == "tensorrt":
-                options = {**_tensorrt_options(parameters), "device_id": device}
-                providers.append(("TensorrtExecutionProvider", options))
-            elif entry["name"] == "cuda":
-                cuda.update(parameters)
-            else:
-                raise _unknown_accelerator(entry["name"])
-        searches = {0: "EXHAUSTIVE", 1: "HEURISTIC", 2: "DEFAULT"}
-        strategies = {0: "kNextPowerOfTwo", 1: "kSameAsRequested"}
-        for key, names in (
-            ("cudnn_conv_algo_search", searches),
-            ("arena_extend_strategy", strategies),
-        ):
-            if key in self.config.parameters:
-                value = self.config.integer(key, 0)
-                if value not in names:
-                    raise BadModel(f"unsupported {key} value '{value}' is requested")
-                cuda[key] = names[value]
-        for key in ("gpu_mem_limit", "do_copy_in_default_stream"):
-            if key in self.config.parameters:
-                cuda[key] = self.config.parameters[key]
-        return [*providers, ("CUDAExecutionProvider", {**cuda, "device_id": device})]
+    def _warn(self, what: str, todo: str) -> None:
+        """Write a warning into the server's log, as server/model_warnings.py reads it."""
+        line = f"Warning about model '{self.config.name}', version {self.config.version}: {what}"
+        where = "config.pbtxt, optimization.execution_accelerators"
+        with contextlib.suppress(OSError):
+            os.write(1, f"{line}\nwhere: {where}\nto do: {todo}\n".encode())
 
-    def _check_provider(self) -> None:
+    def _check_providers(self, wanted: list[accelerators.Provider]) -> None:
         """Refuse the CPU for an instance on a GPU: ONNX Runtime only warns when it falls back."""
-        if self.device != "cpu" and "CUDAExecutionProvider" not in self.session.get_providers():
+        used = self.session.get_providers()
+        if self.device != "cpu" and accelerators.CUDA not in used:
             raise BadModel(
                 f"onnxruntime cannot use {self.device}: the CUDA provider did not start. Install "
                 "onnxruntime-gpu with the CUDA and cuDNN libraries that it names in the log"
+            )
+        tensorrt = any(name == accelerators.TENSORRT for name, _ in wanted)
+        if tensorrt and not {accelerators.TENSORRT, plugins.RTX} & set(used):
+            self._warn(
+                f"It runs on {self.device} without TensorRT, whose provider did not start.",
+                "Install TensorRT; the log names the library that is missing.",
             )
 
     # -- the config against the graph -----------------------------------------------------------
@@ -359,13 +327,21 @@ def _file(config: Config) -> Path:
     return path
 
 
-def _session(path: Path, options: Any, providers: list[Provider]) -> Any:
+def _session(
+    config: Config,
+    options: Any,
+    providers: list[accelerators.Provider],
+    warn: Callable[[str, str], None] = print,
+) -> Any:
     import onnxruntime as ort
 
-    if any(name == "CUDAExecutionProvider" for name, _ in providers):
+    if any(name == accelerators.CUDA for name, _ in providers):
         ort.preload_dlls()  # CUDA libraries from pip are not on the search path
+    path = _file(config)
     try:
-        return ort.InferenceSession(path, options, providers=providers)
+        return plugins.open_session(path, options, providers, config.fair_threads, warn)
+    except accelerators.Refused as error:
+        raise BadModel(str(error)) from None
     except Exception as error:
         raise BrokenModel(_message(error)) from None
 
@@ -402,29 +378,9 @@ def _tensor(node: Any) -> Tensor:
     return Tensor(node.name, TYPES.get(node.type, "TYPE_INVALID"), dims)
 
 
-def _tensorrt_options(parameters: Mapping[str, str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for key, value in parameters.items():
-        if key == "precision_mode":
-            if value not in TENSORRT_PRECISIONS:
-                raise BadModel(f"unsupported precision mode '{value}' is requested")
-            options.update(TENSORRT_PRECISIONS[value])
-        elif key in TENSORRT_KEYS or key.startswith("trt_"):
-            options[TENSORRT_KEYS.get(key, key)] = value
-        else:
-            raise BadModel(
-                f"unknown parameter '{key}' is provided for TensorRT Execution Accelerator"
-            )
-    return options
-
-
 def _onnx_name(data_type: str) -> str:
     name = data_type.removeprefix("TYPE_")
     return {"FP32": "FLOAT", "FP16": "FLOAT16", "FP64": "DOUBLE"}.get(name, name)
-
-
-def _unknown_accelerator(name: str) -> BadModel:
-    return BadModel(f"unknown Execution Accelerator '{name}' is requested")
 
 
 def _message(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...backends.onnxruntime.accelerators import TENSORRT_KEYS
 from . import file_formats
 from .evidence import PLACES, Evidence
 from .rules import Advice, Catalogue, Parts, listed, near, near_or_only
@@ -352,6 +353,19 @@ def accelerator(evidence: Evidence, parts: Parts) -> Parts:
     """The accelerator that is meant."""
     meant = near(parts["name"], ("tensorrt", "cuda", "openvino", "auto_mixed_precision"))
     return {"meant": meant if meant != parts["name"] else ""}
+
+
+@FRAMEWORKS.look_up
+def tensorrt_parameter(evidence: Evidence, parts: Parts) -> Parts:
+    """The parameter that is meant."""
+    return {"meant": near(parts["name"], ("precision_mode", *TENSORRT_KEYS))}
+
+
+@FRAMEWORKS.look_up
+def broken_plugin(evidence: Evidence, parts: Parts) -> Parts:
+    """Why it cannot be loaded, and the command that installs it again."""
+    reason, _, todo = parts["reason"].partition(". To do: ")
+    return {"name": parts["name"], "reason": reason, "command": todo.partition("`")[2].strip("`")}
 
 
 @FRAMEWORKS.look_up

@@ -1,9 +1,9 @@
-"""What 05__onnxruntime reads and prepares: a profile, perf_analyzer's reports, half a file."""
+"""What 05__onnxruntime reads and prepares: perf_analyzer's reports, the log, half a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -12,20 +12,6 @@ from workbook import measure
 from workbook.lessons import units
 
 setup = units.load(units.find("05__onnxruntime"), "setup")
-
-
-def test_a_profile_is_read_node_by_node() -> None:
-    def event(name: str, operator: str, us: int) -> dict[str, Any]:
-        return {"cat": "Node", "name": name, "dur": us, "args": {"op_name": operator}}
-
-    kernels = [("/features.0/Conv", 1000), ("/features.3/Conv", 3000), ("/features.10/Conv", 2000)]
-    events = [event(f"{name}_kernel_time", "FusedConv", us) for name, us in kernels * 2]
-    events += [event("/pool_kernel_time", "MaxPool", 500), {"cat": "Session", "name": "run"}]
-    nodes = setup.nodes(pd.DataFrame(events))
-    assert list(nodes["ms"]) == [3.0, 2.0, 1.0, 0.5]
-    assert nodes.index[0] == "convolution 2 (/features.3/Conv)"
-    assert list(setup.convolutions(nodes)) == [1.0, 3.0, 2.0]
-    assert setup.clearly_slowest(nodes)
 
 
 def test_times_are_those_of_the_fastest_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +25,14 @@ def test_times_are_those_of_the_fastest_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert times["spread"].round(3).eq(1.1).all()
     assert setup.differs(times, "level_2", 1.1)
     assert not setup.differs(times, "level_1", 1.05)
+
+
+def test_the_providers_are_those_of_the_last_load() -> None:
+    line = "I1 base.py:3] \"onnxruntime stand-in: 'openvino' version 1 on cpu: threads 1 within an "
+    first, last = (f'{line}operator, providers {p}, requests apart"' for p in ("A", "B (x y), A"))
+    log = "\n".join([first, last, line.replace("openvino", "level_0")])
+    assert setup.accelerated(SimpleNamespace(log_text=lambda: log)) == "B (x y), A"
+    assert "no instance" in setup.accelerated(SimpleNamespace(log_text=str))
 
 
 def test_half_a_file_is_half_as_long(tmp_path: Path) -> None:
