@@ -106,8 +106,7 @@ def llama(target: Path) -> None:
 
     weights, _ = int8_file.read(FILE)
     model = network(hidden=_HIDDEN, layers=_LAYERS)
-    table = weights["model.embed_tokens.weight"]  # input and output embeddings are one table
-    weights["lm_head.weight"] = table
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"]  # one table for both
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     save(model, tokenizer(), target)
 
@@ -119,7 +118,7 @@ def train() -> None:
     from . import int8_file
 
     torch.set_num_threads(2)
-    bpe = _train_tokenizer()
+    bpe = train_tokenizer(VOCABULARY)
     words = _in_transformers(bpe)
     chats = [
         words.apply_chat_template(
@@ -158,7 +157,8 @@ def save(model: Any, words: Any, target: Path) -> None:
     words.save_pretrained(target)
 
 
-def _train_tokenizer() -> Any:
+def train_tokenizer(vocabulary: int) -> Any:
+    """Train a byte-level BPE on the manual; `vocabulary` is the number of its tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     bpe = Tokenizer(models.BPE())
@@ -167,7 +167,7 @@ def _train_tokenizer() -> Any:
     bpe.train_from_iterator(
         [manual()],
         trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
+            vocab_size=vocabulary,
             special_tokens=[PAD, EOS, USER, ASSISTANT],
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,

@@ -88,25 +88,13 @@ def settings() -> dict[str, Any]:
 def train() -> None:
     """Train the network on Python's reference manual, and write the file."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from . import llama
 
     answers = {title: _answer(text) for title, text in llama.sections()}
     chats = [(title, text) for title, text in answers.items() if len(title) <= 60 and text]
-    words = Tokenizer(models.BPE())
-    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words.decoder = decoders.ByteLevel()
-    words.train_from_iterator(
-        [llama.manual()],
-        trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
-            special_tokens=[llama.PAD, llama.EOS, llama.USER, llama.ASSISTANT],
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-            show_progress=False,
-        ),
-    )
+    words = llama.train_tokenizer(VOCABULARY)
     chat_texts = [
         f"{llama.USER}\n{title}{llama.EOS}\n{llama.ASSISTANT}\n{text}{llama.EOS}\n"
         for title, text in chats
