@@ -45,6 +45,7 @@ print(trt.__version__)
 # %% [markdown]
 # A parser reads the ONNX file into a network. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. *Strongly typed* means: the file says in which type each layer computes.
 
+
 # %% tags=["triton"]
 def build(file, *shapes, name="image"):
     """Return a plan for shapes from the first to the last; None if TensorRT refuses."""
@@ -118,6 +119,7 @@ claim(
 # ## Profiles
 #
 # Four builds with a profile that is missing or wrong, and what TensorRT says:
+
 
 # %% tags=["triton"]
 def shapes(*batches, side=64):
