@@ -53,7 +53,7 @@ def build(file, *shapes, name="image"):
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, logger)
     if not parser.parse_from_file(str(file)):
-        raise RuntimeError(parser.get_error(0).desc())
+        raise RuntimeError(str(parser.get_error(0)))
     config = builder.create_builder_config()
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 30)
@@ -184,7 +184,7 @@ claim(
 #
 # ## fp16 and int8 in the file
 #
-# fp16: a converter changes the types in the file.
+# fp16: a converter changes the types in the file. NVIDIA's own is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html), which leaves nodes in fp32 whose numbers fp16 cannot hold.
 
 # %% tags=["triton"]
 import numpy as np
@@ -406,6 +406,8 @@ claim(
 #
 # `--int8`, `--best` and `--fp16` are [gone in TensorRT 11](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html). In older versions, `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description).
 #
+# Which TensorRT [your release has](../14__images/14__images.ipynb#Your-release-has), the support matrix says.
+#
 # The backend slides' program ends with `builder.build_cuda_engine(network)`, which is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html), and has no profile. It fails so:
 #
 # </details>
@@ -464,3 +466,11 @@ show("at_work/build_engine.py")
 # The engine is for the A100's architecture, so the L4 does not take it, unless it was built in a [compatibility mode](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html), which may cost speed.
 #
 # </details>
+#
+# <details><summary>An engine was built by TensorRT 10 with <code>--int8</code> from an fp32 ONNX file. It is twice as fast. May it be served?</summary>
+#
+# No. It was not calibrated, so its answers mean nothing. Put Q/DQ pairs with calibrated scales into the file first.
+#
+# </details>
+#
+# Next: [LLM backends](../11__llm_backends/11__llm_backends.ipynb).
