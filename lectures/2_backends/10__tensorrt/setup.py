@@ -189,10 +189,22 @@ def engine(models: Path) -> None:
     engines.build(models / "focus.onnx", plan, engines.profile_of({"image": (3, 64, 64)}, BATCHES))
 
 
-def kinds(file: Path, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Return the operators of some nodes of an ONNX file, each once, in alphabetical order."""
+def kinds(
+    file: Path, layers: Sequence[tuple[str, Sequence[str]]], operator: str = "Conv"
+) -> list[tuple[str, ...]]:
+    """Return what an engine's layers with a convolution compute: operators of the ONNX file.
+
+    Args:
+        file: the network.
+        layers: of each layer its kind, and the names of the nodes that it computes.
+        operator: the one that a layer must compute to be listed.
+
+    Returns:
+        Per layer its operators, each once, in alphabetical order.
+    """
     operators = {node.name: node.op_type for node in _graph(file).node}
-    return tuple(sorted({operators[name] for name in nodes if name in operators}))
+    found = [{operators[n] for n in nodes if n in operators} for _, nodes in layers]
+    return [tuple(sorted(each)) for each in found if operator in each]
 
 
 def draw(file: Path, layers: Sequence[tuple[str, Sequence[str]]]) -> HTML:
