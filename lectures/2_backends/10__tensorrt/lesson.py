@@ -181,11 +181,11 @@ claim(
 )
 
 # %% [markdown]
-# The memory is planned when the engine is built, because kernels must not wait for it. Each instance in Triton has a context of its own with this memory. So the largest batch should be no larger than what the batcher makes.
+# The memory is planned when the engine is built. Each instance in Triton has its own. So the largest batch should be no larger than what the batcher makes.
 #
 # ## fp16 and int8 in the file
 #
-# fp16: a converter changes the types in the file. NVIDIA's own is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html), which leaves nodes in fp32 whose numbers fp16 cannot hold.
+# fp16: a converter changes the types in the file. NVIDIA's own is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
 
 # %% tags=["triton"]
 import numpy as np
@@ -302,7 +302,7 @@ claim(
 )
 
 # %% [markdown]
-# Compare again on the GPU, which may round differently. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, which use all 256 values.
+# Compare again on the GPU. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, which use all 256 values.
 #
 # ## Targets
 #
@@ -438,7 +438,7 @@ show("at_work/build_engine.py")
 # %% [markdown]
 # ## What to remember
 #
-# - The builder fuses layers, and plans memory for the largest batch of the profile. Without a GPU it can be built and refused, not run.
+# - The builder fuses layers, and plans memory for the profile's largest batch. An engine can be built without a GPU, but not run.
 # - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs with biases in fp32. Compare verdicts first.
 # - Triton refuses a config that does not fit the engine when it loads the model.
 

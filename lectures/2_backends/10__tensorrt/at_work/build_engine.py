@@ -29,8 +29,7 @@ for each in inputs:
 config = builder.create_builder_config()
 if config.add_optimization_profile(profile) < 0:
     sys.exit("The batches are not in order.")
-plan = builder.build_serialized_network(network, config)
-if plan is None:
+if (plan := builder.build_serialized_network(network, config)) is None:
     sys.exit("TensorRT built no engine; its errors stand above.")
 (home / "1").mkdir(parents=True, exist_ok=True)
 (home / "1/model.plan").write_bytes(plan)
