@@ -404,7 +404,7 @@ except AttributeError as error:
 # %% [markdown]
 # <details><summary>Errata: the acceleration slides, the backend slides</summary>
 #
-# `--int8`, `--best` and `--fp16` are [gone in TensorRT 11](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html). In older versions, `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description).
+# `--int8`, `--best` and `--fp16` are [gone in TensorRT 11](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html). Before, `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description).
 #
 # Which TensorRT [your release has](../14__images/14__images.ipynb#Your-release-has), the support matrix says.
 #
@@ -440,7 +440,7 @@ show("at_work/build_engine.py")
 #
 # - The builder fuses layers, and plans memory for the profile's largest batch. An engine can be built without a GPU, but not run.
 # - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs with biases in fp32. Compare verdicts first.
-# - Triton refuses a config that does not fit the engine when it loads the model.
+# - At the load, Triton refuses a config that does not fit the engine.
 
 # %% [markdown]
 # ## Check yourself

@@ -234,7 +234,7 @@ def draw(file: Path, layers: Sequence[tuple[str, Sequence[str]]]) -> HTML:
     heads = _text(110, "ONNX file") + _text(390, "engine (orange: fused)")
     said = "; ".join(f"{kind}: {', '.join(computed)}" for kind, computed in layers if computed)
     size = len(nodes) * height
-    return HTML(
+    return HTML(  # type: ignore[no-untyped-call]
         f'<svg role="img" aria-label="{html.escape(said)}" width="500" height="{size + 30}" '
         f'style="background:white">{heads}<g transform="translate(0,24)">{"".join(parts)}</g></svg>'
     )
