@@ -408,7 +408,7 @@ except AttributeError as error:
 #
 # Which TensorRT [your release has](../14__images/14__images.ipynb#Your-release-has), the support matrix says.
 #
-# The backend slides' program ends with `builder.build_cuda_engine(network)`, which is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html), as the cell above shows. It has no profile either: that is the first of the messages under *Profiles*.
+# The backend slides' program ends with `builder.build_cuda_engine(network)`, which is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html), as the cell above shows. It lacks a profile, too.
 #
 # </details>
 #
