@@ -6,7 +6,7 @@
 # %% [markdown]
 # # TensorRT
 #
-# **Question.** TensorRT compiles a network for GPUs. The result is an *engine*, its file the *plan*. What does the compiler change, what does it refuse, and what does Triton check?
+# **Question.** TensorRT compiles a network for GPUs. The result is an *engine*, its file the *plan*. What does the compiler change and refuse?
 #
 # An engine runs on an NVIDIA GPU only. But *TensorRT for RTX*, a product with the same API, builds engines without one. Here it does.
 
@@ -115,7 +115,7 @@ claim(
 )
 
 # %% [markdown]
-# Layers without a node are the builder's own: one moves the picture's colours to where the kernels want them. `correlation` is its word for a convolution.
+# Layers without a node are the builder's own. `correlation` is its word for a convolution.
 #
 # ## Profiles
 #
@@ -375,7 +375,7 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec` builds the same from a command line, and measures the engine unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. Here the options of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
+# `trtexec` builds the same from a command line, and measures it unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. The options of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
 
 # %%
 show("models/focus_tensorrt/build.sh")
@@ -439,7 +439,7 @@ show("at_work/build_engine.py")
 # ## What to remember
 #
 # - The builder fuses layers, and plans memory for the profile's largest batch. An engine can be built without a GPU, but not run.
-# - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs with biases in fp32. Compare verdicts first.
+# - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs. Compare verdicts first.
 # - At the load, Triton refuses a config that does not fit the engine.
 
 # %% [markdown]
