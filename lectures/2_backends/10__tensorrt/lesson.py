@@ -451,13 +451,13 @@ show("at_work/build_engine.py")
 #
 # </details>
 #
-# <details><summary>A team builds engines with TensorRT in its pipeline on an A100, and serves on an L4. What goes wrong?</summary>
+# <details><summary>A team builds engines with TensorRT on an A100, and serves on an L4. What goes wrong?</summary>
 #
 # The engine is for the A100's architecture, so the L4 does not take it, unless it was built in a [compatibility mode](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html), which may cost speed.
 #
 # </details>
 #
-# <details><summary>An engine was built by TensorRT 10 with <code>--int8</code> from an fp32 ONNX file. It is twice as fast. May it be served?</summary>
+# <details><summary>TensorRT 10 built an engine with <code>--int8</code> from an fp32 file. May it be served?</summary>
 #
 # No. It was not calibrated, so its answers mean nothing. Put Q/DQ pairs with calibrated scales into the file first.
 #
