@@ -1,14 +1,14 @@
 # ---
 # title: TensorRT
-# minutes: 28
+# minutes: 30
 # ---
 
 # %% [markdown]
 # # TensorRT
 #
-# **Question.** TensorRT compiles a network for one GPU. The result is an *engine*, its file the *plan*. How is it built, and what can you check without a GPU?
+# **Question.** TensorRT compiles a network for GPUs. The result is an *engine*, its file the *plan*. What does the compiler change and refuse?
 #
-# What works without a GPU runs here. The rest is marked "not verified on a GPU". The first notebook that needs the network trains it: one to six minutes.
+# An engine runs on an NVIDIA GPU only. But *TensorRT for RTX*, a product with the same API, builds engines without one. Here it does.
 
 # %%
 import setup
@@ -20,214 +20,189 @@ setup.prepare(models)  # up to 30 seconds: our network as focus.onnx, and pictur
 lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 
 # %% [markdown]
-# ## Files and names
+# ## The builder
 #
-# Triton needs `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The types and dims are those of the engine, without the batch. `max_batch_size` is at most the engine's largest batch.
+# The network is sharp-or-blurred, for pictures of 3 × 64 × 64 numbers. A logger of our own keeps what TensorRT says:
+
+# %% tags=["triton"]
+import tensorrt_rtx as trt  # in NVIDIA's container: import tensorrt as trt
+
+said = []
+
+
+class Log(trt.ILogger):
+    def __init__(self):
+        trt.ILogger.__init__(self)
+
+    def log(self, severity, text):
+        said.append((severity.name, text))
+
+
+logger = Log()
+builder = trt.Builder(logger)
+print(trt.__version__)
+
+# %% [markdown]
+# A parser reads the ONNX file into a network. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. *Strongly typed* means: the file says in which type each layer computes.
+
+
+# %% tags=["triton"]
+def build(file, *shapes, name="image"):
+    """Return a plan for shapes from the first to the last; None if TensorRT refuses."""
+    said.clear()
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = trt.OnnxParser(network, logger)
+    if not parser.parse_from_file(str(file)):
+        raise RuntimeError(str(parser.get_error(0)))
+    config = builder.create_builder_config()
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 30)
+    if shapes:
+        profile = builder.create_optimization_profile()
+        profile.set_shape(name, *shapes)
+        config.add_optimization_profile(profile)
+    return builder.build_serialized_network(network, config)
+
+
+# %% [markdown]
+# ## Fusion
 #
-# Here the plan is a line of text, and a stand-in takes the place of NVIDIA's backend.
-
-# %%
-show("models/focus_tensorrt/config.pbtxt")
-
-# %% language="bash" tags=["triton"]
-# cd $TRITON_MODELS
-# echo "built on a GPU machine" > focus_tensorrt/1/model.plan
-# cp -rT focus_tensorrt on_cpu
-# sed -i 's/KIND_GPU/KIND_CPU/' on_cpu/config.pbtxt
+# The network has four blocks of *Conv*, *Relu* and *MaxPool*, then a mean and a linear layer: 14 nodes.
 
 # %%
 predict(
-    "tensorrt.cpu",
-    "A CPU cannot run an engine, and the config of `on_cpu` says KIND_CPU by mistake. When does this show?",
+    "tensorrt.fusion",
+    "The builder may fuse nodes: compute several in one layer. What becomes of a block of Conv, "
+    "Relu and MaxPool?",
     {
-        "never: the backend takes the GPU": "The backend does not correct a config: it refuses "
-        "each kind of instance but KIND_GPU.",
-        "at the first request": "The backend looks at the kind of each instance when the model is "
-        "loaded.",
-        "when the model is loaded": None,
+        "one layer": "Pooling needs four neighbours of a result. Here it stayed a layer of its own.",
+        "Conv and Relu in one layer, MaxPool in another": None,
+        "three layers": "Then each result of Conv would be written to memory, and read again only "
+        "to set negative numbers to 0.",
     },
 )
-
-# %% tags=["triton"]
-import os
-
-import tritonclient.http as http
-from tritonclient.utils import InferenceServerException
-
-client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
-messages = {}
-for model in ("focus_tensorrt", "on_cpu"):
-    try:
-        client.load_model(model)
-    except InferenceServerException as error:
-        messages[model] = error.message()
-    print(f"{model}: {messages.get(model, 'loaded')}\n")
-
-# %%
-answer = "when the model is loaded" if "on_cpu" in messages else "at the first request"
-compare("tensorrt.cpu", answer, premise=Premise("focus_tensorrt" in messages, "a GPU is here"))
-claim(
-    "on_cpu" in messages and "supports only GPU device" in messages["on_cpu"],
-    "The backend takes only instances on GPUs, and says so when the model is loaded.",
-    "Run the cell before this one again.",
-    id="tensorrt.kind",
-)
-
-# %% [markdown]
-# So a config can be checked before there is a GPU. Three more mistakes, in copies:
-
-# %%
-from workbook.lessons import mistakes
-
-several = {
-    "another platform": mistakes.config('"tensorrt_plan"', '"tensorrt"'),
-    "another name of a type": mistakes.config("TYPE_FP32", "FP32"),
-    "another spelling": mistakes.config("max_batch_size", "max_batchsize"),
-}
-mistakes.provoke(lab, "focus_tensorrt", several)
-
-# %% [markdown]
-# ## A command line
-#
-# `trtexec` builds an engine from ONNX, and measures it unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. This one is for our network (not run here):
-
-# %%
-show("models/focus_tensorrt/build.sh")
-
-# %% [markdown]
-# The names and the fixed dimensions must be those of the ONNX file. There, 0 stands for a dimension that may vary, the batch:
 
 # %% tags=["triton"]
 import re
-from pathlib import Path
 
-import onnx
-
-for tensor in onnx.load(models / "focus.onnx").graph.input:
-    print(tensor.name, [dim.dim_value for dim in tensor.type.tensor_type.shape.dim])
-command = Path("models/focus_tensorrt/build.sh").read_text()
-print(*re.findall(r"--(\w+)Shapes=(\w+):(\S+)", command), sep="\n")
-
-# %% [markdown]
-# The command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has more options. Which of them does TensorRT 11 still have? (Which version [your release has](../14__images/14__images.ipynb#Your-release-has).)
+plan = build(models / "focus.onnx", (1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
+(models / "focus_tensorrt/1").mkdir(exist_ok=True)
+(models / "focus_tensorrt/1/model.plan").write_bytes(plan)
+listing = next(text for _, text in said if text.startswith("Layers:"))
+layers = []
+for kind, nodes in re.findall(r"LayerType: (\w+),.*Metadata: ?(.*)", listing):
+    layers.append((kind, re.findall(r"\[ONNX Layer: (.*?)\]", nodes)))
+    print(*layers[-1])
 
 # %%
-options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
-options
+together = setup.kinds(models / "focus.onnx", layers)
+setup.draw(models / "focus.onnx", layers)
 
 # %%
-gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
+fusion = (
+    "Conv and Relu in one layer, MaxPool in another"
+    if together == 4 * [("Conv", "Relu")]
+    else "three layers"
+    if ("Conv",) in together
+    else "one layer"
+)
+compare("tensorrt.fusion", fusion, premise=Premise(len(together) == 4, "no engine was built"))
 claim(
-    gone == ["--int8 --best", "--fp16"] and "?" not in set(options["for"]),
-    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the three in the backend "
-    f"slides' command, {gone[1]}.",
-    "Run the cells of this section again.",
-    id="tensorrt.options",
+    together == 4 * [("Conv", "Relu")],
+    "In a real engine, each of the four convolutions computes its ReLU, too.",
+    "Run the cell with the build again.",
+    id="tensorrt.fusion",
 )
 
 # %% [markdown]
-# TensorRT 11 has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. `--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.
+# Layers without a node are the builder's own. `correlation` is its word for a convolution.
 #
-# <details><summary>Errata: the acceleration slides, the backend slides</summary>
-#
-# `--int8 --best`, and `trtexec --onnx=model.onnx --saveEngine=model.plan --fp16` in the backend slides, are commands for older versions. There, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description): such an engine shows how fast int8 is, but its answers mean nothing.
-#
-# </details>
-
-# %% [markdown]
 # ## Profiles
 #
-# The three shapes of `build.sh` make an *optimization profile*. Kernels are chosen for the middle one. The cell below the question reads these shapes, and compares the slides' command with `focus.onnx`, corrected step by step.
+# Four builds with a profile that is missing or wrong, and what TensorRT says:
+
+
+# %% tags=["triton"]
+def shapes(*batches, side=64):
+    return [(rows, 3, side, side) for rows in batches]
+
+
+wrong = {
+    "none": ([], "image"),
+    "another order": (shapes(1, 64, 32), "image"),
+    "another size": (shapes(1, 16, 32, side=224), "image"),
+    "another name": (shapes(1, 16, 32), "input"),
+}
+refused = {}
+for what, (profile, name) in wrong.items():
+    if build(models / "focus.onnx", *profile, name=name) is None:
+        refused[what] = next(text for severity, text in said if severity == "ERROR")
+        print(f"{what}: {refused[what]}\n")
 
 # %%
-predict(
-    "tensorrt.profile",
-    "The command builds for 1, 16 and 32 pictures. Which batches does the engine take?",
-    {
-        "1, 16 and 32": "These are the ends of a range, and the size for which kernels are chosen.",
-        "all from 1 to 32": None,
-        "any: the batch is dynamic": "Memory is planned, and kernels are chosen, for the shapes of "
-        "the profile. A larger one is refused.",
-    },
-)
-
-# %%
-taken = [n for n in range(65) if setup.takes(command, "image", (n, 3, 64, 64))]
-wrong = {name: setup.check(line, models) for name, line in setup.commands().items()}
-for name, message in wrong.items():
-    print(f"{name}: {message or 'fits the ONNX file'}")
-
-# %%
-batches = "all from 1 to 32" if len(taken) == 32 else "1, 16 and 32"
-compare("tensorrt.profile", batches, premise=Premise(taken != [], "no shape fits"))
+parts = ("no optimization profile", "MIN<=OPT<=MAX", "but tensor has 64", "missing dimensions")
 claim(
-    [way for way in wrong if wrong[way] == ""] == ["and our sizes"] and len(wrong) == 4,
-    "Names, dimensions and their order can be compared with the ONNX file before a GPU is there.",
-    "Run the cells of the two sections above again.",
+    all(part in text for part, text in zip(parts, refused.values(), strict=True)),
+    "Each wrong profile is refused by the builder, each with its own message.",
+    "Run the cell before this one again.",
     id="tensorrt.profile",
 )
 
 # %% [markdown]
-# Nothing was built: the range was read from the command. An engine refuses other shapes, says NVIDIA's page on `IOptimizationProfile`.
+# ## Memory
 #
-# ## The builder in Python
-#
-# The Python package `tensorrt` builds an engine, too (not verified on a GPU; the names are in NVIDIA's bindings 10.4 and 11.4).
+# *Activations*, the results between layers, need memory on the GPU. All requests below have one picture; only the profile's largest batch changes.
+
+# %%
+predict_curve(
+    "tensorrt.memory",
+    "How much memory for activations does an engine plan?",
+    x=[1, 32, 256, 1024],
+    y_range=(0, 900),
+    unit="MB",
+    below="the largest batch of its profile",
+)
+
+# %% tags=["triton"]
+batches, memory = [1, 32, 256, 1024], []
+for largest in batches:
+    build(models / "focus.onnx", *shapes(1, 1, largest))
+    found = [re.search(r"Total Activation Memory: (\d+)", text) for _, text in said]
+    memory.append(next(int(match[1]) for match in found if match) / 1e6)
+    print(f"up to {largest} pictures: {memory[-1]:.1f} MB")
+
+# %%
+compare_curve("tensorrt.memory", batches, memory, premise=Premise(len(memory) == 4, "no engine"))
+claim(
+    memory[-1] > 20 * memory[0],
+    f"Up to 1,024 pictures need {memory[-1] / memory[0]:.0f} times as much memory as one.",
+    "Run the cell with the four builds again.",
+    id="tensorrt.memory",
+)
 
 # %% [markdown]
-# `trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan:
+# The memory is planned when the engine is built. Each instance in Triton has its own. So the largest batch should be no larger than what the batcher makes.
 #
-# ```python
-# builder = trt.Builder(logger)
-# network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-# parser = trt.OnnxParser(network, logger)
-# if not parser.parse_from_file("model.onnx"):
-#     raise RuntimeError(parser.get_error(0).desc())
-# profile = builder.create_optimization_profile()
-# profile.set_shape("image", (1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
-# config = builder.create_builder_config()
-# config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 30)
-# config.add_optimization_profile(profile)
-# plan = builder.build_serialized_network(network, config)
-# ```
-#
-# <details><summary>Errata: the backend slides</summary>
-#
-# ```python
-# with trt.Builder(TRT_LOGGER) as builder:
-#     network = builder.create_network()
-#     parser = trt.OnnxParser(network, TRT_LOGGER)
-# with open("model.onnx", "rb") as model_file:
-#     parser.parse(model_file.read())
-# engine = builder.build_cuda_engine(network)
-# ```
-#
-# `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). The program also lacks a profile for the dynamic batch, and does not check whether the parser understood the file.
-#
-# </details>
-
-# %% [markdown]
 # ## fp16 and int8 in the file
 #
-# Strong typing moves the choice into the file. fp16: a converter changes the types.
+# fp16: a converter changes the types in the file. NVIDIA's own is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
 
 # %% tags=["triton"]
 import numpy as np
+import onnx
 from onnxconverter_common import float16
 
 for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     (models / model / "1").mkdir(parents=True, exist_ok=True)
-    (models / model / "config.pbtxt").write_text("""
-platform: "onnxruntime_onnx"
-max_batch_size: 200
-""")
+    config = 'platform: "onnxruntime_onnx"\nmax_batch_size: 200\n'
+    (models / model / "config.pbtxt").write_text(config)
 single = onnx.load(models / "focus.onnx")
 onnx.save(single, models / "focus_fp32/1/model.onnx")
 half = float16.convert_float_to_float16(single, keep_io_types=True)
 onnx.save(half, models / "focus_fp16/1/model.onnx")
 
 # %% [markdown]
-# int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples. TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. ONNX Runtime's defaults differ.
+# int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples. First with ONNX Runtime's defaults:
 
 # %% tags=["triton"]
 from onnxruntime import quantization
@@ -241,29 +216,71 @@ class Examples(quantization.CalibrationDataReader):
         return next(self.batches, None)
 
 
-layers = ["Conv", "Gemm"]  # only the inputs of these are rounded; biases stay in fp32
-symmetric = {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
-symmetric["OpTypesToExcludeOutputQuantization"] = layers
-
-# %% tags=["triton"]
-quantization.quantize_static(  # up to 20 seconds
-    models / "focus.onnx",
-    models / "focus_int8/1/model.onnx",
-    Examples(np.load(models / "training.npy")[:256]),
-    op_types_to_quantize=layers,
-    per_channel=True,
-    extra_options=symmetric,
-)
+examples = np.load(models / "training.npy")[:256]
+quantization.quantize_static(models / "focus.onnx", models / "default.onnx", Examples(examples))
 
 # %%
 predict(
-    "tensorrt.int8",
-    "Scales are calibrated on 256 training pictures. How many of the 200 verdicts change in int8, "
-    "computed by ONNX Runtime?",
-    unit="verdicts",
+    "tensorrt.default",
+    "ONNX Runtime computes this file. What does TensorRT make of it?",
+    {
+        "an int8 engine": "TensorRT's rules for int8 are narrower than those of ONNX.",
+        "an engine that computes in fp32": "The network is strongly typed: TensorRT computes what "
+        "the file says, or nothing.",
+        "none: it refuses the file": None,
+    },
 )
 
 # %% tags=["triton"]
+plain = {"QuantizeBias": False}  # biases stay in fp32
+quantization.quantize_static(
+    models / "focus.onnx", models / "plain.onnx", Examples(examples), extra_options=plain
+)
+quantization.quantize_dynamic(models / "focus.onnx", models / "dynamic.onnx")
+unread = {}
+for file in ("default.onnx", "plain.onnx", "dynamic.onnx"):
+    try:
+        build(models / file, *shapes(1, 16, 32))
+    except RuntimeError as error:
+        unread[file] = str(error)
+        print(f"{file}: {error}\n")
+
+# %%
+default = "none: it refuses the file" if "default.onnx" in unread else "an int8 engine"
+compare("tensorrt.default", default, premise=Premise(said != [], "nothing was parsed"))
+claim(
+    len(unread) == 3 and "Int32" in unread["default.onnx"] and "zero" in unread["plain.onnx"],
+    "TensorRT refuses int32 biases, zero points other than 0, and scales found at run time.",
+    "Run the cells of this section again.",
+    id="tensorrt.default",
+)
+
+# %% [markdown]
+# So biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0.
+
+# %% tags=["triton"]
+inner = ["Conv", "Gemm"]  # only the inputs of these are rounded
+symmetric = {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
+symmetric["OpTypesToExcludeOutputQuantization"] = inner
+quantization.quantize_static(  # up to 20 seconds
+    models / "focus.onnx",
+    models / "focus_int8/1/model.onnx",
+    Examples(examples),
+    op_types_to_quantize=inner,
+    per_channel=True,
+    extra_options=symmetric,
+)
+plans = {}
+for model in ("focus_fp32", "focus_fp16", "focus_int8"):
+    plans[model] = build(models / model / "1/model.onnx", *shapes(1, 16, 32))
+    print(f"{model}: a plan of {plans[model].nbytes / 1e6:.2f} MB")
+
+# %% tags=["triton"]
+import os
+
+import tritonclient.http as http
+
+client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
 pictures = np.load(models / "pictures.npy")
 verdicts, changed = {}, {}
 for model in ("focus_fp32", "focus_fp16", "focus_int8"):
@@ -275,103 +292,174 @@ for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     print(f"{model}: verdicts changed: {changed[model]} of {len(pictures)}")
 
 # %%
-exact = Premise(setup.is_the_network(verdicts["focus_fp32"]), "the fp32 file differs already")
-compare("tensorrt.int8", changed["focus_int8"], premise=exact)
-
-# %% [markdown]
-# What is in the int8 file?
-
-# %% tags=["triton"]
-from collections import Counter
-
-from onnx import numpy_helper
-
-graph = onnx.load(models / "focus_int8/1/model.onnx").graph
-nodes = Counter(node.op_type for node in graph.node)
-zeros = [numpy_helper.to_array(w) for w in graph.initializer if w.name.endswith("zero_point")]
-largest = max(abs(int(zero)) for each in zeros for zero in each.ravel())
-print(dict(nodes), f"largest zero point: {largest}")
-
-# %%
 claim(
-    nodes["QuantizeLinear"] == 5 and largest == 0 and changed["focus_int8"] > changed["focus_fp16"],
-    "All zero points are 0, the inputs of five layers are quantized. More verdicts change in int8 "
+    None not in plans.values() and changed["focus_int8"] > changed["focus_fp16"],
+    "TensorRT builds an engine from the symmetric file. More verdicts change in int8 "
     f"than in fp16: {changed['focus_int8']}, not {changed['focus_fp16']}.",
     "Run the cells of this section again.",
+    premise=Premise(setup.is_the_network(verdicts["focus_fp32"]), "the fp32 file differs already"),
     id="tensorrt.int8",
 )
 
 # %% [markdown]
-# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. After a ReLU no number is negative, so symmetric scales use only half of the 256 values. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, whose zero points use them all.
+# Compare again on the GPU. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, which use all 256 values.
+#
+# ## Targets
+#
+# Kernels differ between GPU architectures, which have numbers, the *compute capabilities*. TensorRT for RTX builds for several; TensorRT itself times kernels on the GPU it runs on.
+
+# %% tags=["triton"]
+network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+parser = trt.OnnxParser(network, logger)
+parser.parse_from_file(str(models / "focus.onnx"))
+profile = builder.create_optimization_profile()
+profile.set_shape("image", *shapes(1, 16, 32))
+for target, workspace in (("SM86", 30), ("SM75", 30), ("SM86", 22)):
+    said.clear()
+    config = builder.create_builder_config()
+    config.add_optimization_profile(profile)
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(trt.ComputeCapability.__members__[target], 0)
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << workspace)
+    built = builder.build_serialized_network(network, config)
+    errors = [text for severity, text in said if severity == "ERROR"]
+    print(f"{target}, workspace {(1 << workspace) >> 20} MiB:", "built" if built else errors[0])
 
 # %% [markdown]
-# ## One engine, one GPU
+# SM75 is Turing, which lacks a kernel in fp32. A limit of 4 MiB leaves no kernel at all.
 #
-# The builder times many kernels per layer on its GPU, and keeps the fastest. So an engine fits that architecture and version. [Compatibility modes](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html) may cost speed. Build it in the container that serves it.
+# ## Triton
+#
+# Triton needs `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The course's backend stands in for NVIDIA's, and checks the config against the engine:
+
+# %%
+show("models/focus_tensorrt/config.pbtxt")
+setup.engine(models)  # the engine again, with a file beside it that says what is in it
+predict(
+    "tensorrt.cpu",
+    "The engine takes up to 32 pictures, the config says `max_batch_size: 64`. When does this show?",
+    {
+        "never: Triton makes smaller batches": "Triton corrects no `max_batch_size` that is given.",
+        "at the first large batch": "The backend compares both when the model is loaded.",
+        "when the model is loaded": None,
+    },
+)
+
+# %% tags=["triton"]
+import shutil
+
+from tritonclient.utils import InferenceServerException
+
+right, messages = (models / "focus_tensorrt/config.pbtxt").read_text(), {}
+other = {"large": right.replace("size: 32", "size: 64"), "on_cpu": right.replace("_GPU", "_CPU")}
+for model, text in {**other, "focus_tensorrt": right}.items():
+    if model in other:
+        shutil.copytree(models / "focus_tensorrt", models / model, dirs_exist_ok=True)
+    (models / model / "config.pbtxt").write_text(text)
+    try:
+        client.load_model(model)
+    except InferenceServerException as error:
+        messages[model] = error.message()
+    print(f"{model}: {messages.get(model, 'loaded')}\n")
+
+# %%
+seen = "when the model is loaded" if "large" in messages else "at the first large batch"
+compare("tensorrt.cpu", seen, premise=Premise(len(verdicts) == 3, "the server does not answer"))
+claim(
+    "supports only GPU device" in messages.get("on_cpu", ""),
+    "The backend takes only instances on GPUs, and says so when the model is loaded.",
+    "Run the cell before this one again.",
+    id="tensorrt.kind",
+)
 
 # %% [markdown]
-# ## Layers and times
+# ## A command line
 #
-# On a GPU machine, `--exportProfile` writes the time of each layer, `--exportLayerInfo` what was fused, `--exportTimes` the time of each run. The course has not recorded such a run. If you have one, put its folder into `.workbook/lectures` as `trtprofile`, and draw the slowest layers:
-#
-# ```python
-# setup.plot_profile(models.parent / "trtprofile")
-# ```
+# `trtexec` builds the same from a command line, and measures it unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. The options of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
+
+# %%
+show("models/focus_tensorrt/build.sh")
+options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
+options
+
+# %%
+gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
+claim(
+    gone == ["--int8 --best", "--fp16"] and setup.builds(models),
+    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the three in the backend "
+    f"slides' command, {gone[1]}. The shapes of build.sh build a real engine.",
+    "Run the cells of this section again.",
+    id="tensorrt.options",
+)
+
+# %% tags=["triton"]
+network = builder.create_network()
+parser = trt.OnnxParser(network, logger)
+parser.parse((models / "focus.onnx").read_bytes())
+try:
+    engine = builder.build_cuda_engine(network)
+except AttributeError as error:
+    print(error)
 
 # %% [markdown]
-# <details><summary>Four things to look up then</summary>
+# <details><summary>Errata: the acceleration slides, the backend slides</summary>
 #
-# A warmup ([04](../04__pytorch/04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
+# `--int8`, `--best` and `--fp16` are [gone in TensorRT 11](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html). Before, `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description).
+#
+# Which TensorRT [your release has](../14__images/14__images.ipynb#Your-release-has), the support matrix says.
+#
+# The backend slides' program ends with `builder.build_cuda_engine(network)`, which is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html), as the cell above shows. It lacks a profile, too.
 #
 # </details>
 #
 # ## Your turn
 #
-# `digits.onnx` is the digit classifier. Write `build.sh` beside it (a cell with `%%writefile {models}/build.sh`): the command that builds its engine with TensorRT 11, as the task says.
+# `digits.onnx` is the digit classifier, and `digits_tensorrt/config.pbtxt` waits for its engine.
 
 # %%
 from task import digits
 
-print(setup.inputs(digits(models)))
+digits(models)
+show(models / "digits_tensorrt/config.pbtxt")
 task("tensorrt.build", server=lab)
 
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Names and shapes stand in three files: the ONNX file, the command, the config. This program writes the second and the third from the first:
+# This program builds a plan, and writes Triton's config from the network, so that names, types and the largest batch agree:
 
 # %%
-show("at_work/engine_files.py")
+show("at_work/build_engine.py")
 
 # %% tags=["triton"]
-# %run at_work/engine_files.py {models}/focus.onnx {models}/engine 1 16 32
-# !cat $TRITON_MODELS/engine/*
+# %run at_work/build_engine.py {models}/focus.onnx {models}/engine 1 16 32
+# !ls $TRITON_MODELS/engine/1; cat $TRITON_MODELS/engine/config.pbtxt
 
 # %% [markdown]
 # ## What to remember
 #
-# - An engine is compiled for one kind of GPU and one version of TensorRT. Without a GPU it can neither be built nor run.
-# - A profile says which shapes an engine takes; kernels are chosen for the middle one.
-# - Types belong in the ONNX file: fp16, or Q/DQ pairs with calibrated scales. Compare verdicts first.
+# - The builder fuses layers, and plans memory for the profile's largest batch. An engine can be built without a GPU, but not run.
+# - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs. Compare verdicts first.
+# - At the load, Triton refuses a config that does not fit the engine.
 
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary><code>max_batch_size: 64</code>, and the engine's largest batch is 32. What will Triton do?</summary>
+# <details><summary>Batches never exceed 8, and the profile's largest is 1,024. What does it cost?</summary>
 #
-# It refuses the model when it loads it: the config promises batches that the profile does not take. Not verified on a GPU.
-#
-# </details>
-#
-# <details><summary>A team builds engines in its pipeline on an A100, and serves on an L4. What goes wrong?</summary>
-#
-# The load fails, since the architectures differ. Build on an L4, or with hardware compatibility, and measure what that costs.
+# Memory on the GPU, for each instance: it is planned for 1,024.
 #
 # </details>
 #
-# <details><summary>An engine was built with <code>--int8</code> from an fp32 ONNX file. It is twice as fast. May it be served?</summary>
+# <details><summary>A team builds engines with TensorRT on an A100, and serves on an L4. What goes wrong?</summary>
 #
-# No. It was not calibrated, so its scales do not fit its numbers, and its answers mean nothing. Put Q/DQ pairs with calibrated scales into the file first.
+# The engine is for the A100's architecture, so the L4 does not take it, unless it was built in a [compatibility mode](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html), which may cost speed.
+#
+# </details>
+#
+# <details><summary>TensorRT 10 built an engine with <code>--int8</code> from an fp32 file. May it be served?</summary>
+#
+# No. It was not calibrated, so its answers mean nothing. Put Q/DQ pairs with calibrated scales into the file first.
 #
 # </details>
 #

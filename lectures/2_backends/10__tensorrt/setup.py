@@ -1,7 +1,8 @@
-"""For 10__tensorrt: what can be checked and prepared without a GPU.
+"""For 10__tensorrt: the network, the picture of what was fused, and trtexec's options.
 
-    setup.explain(setup.COMMAND)    # each option of a trtexec command line
-    setup.check(line, models)       # does a command line fit its ONNX file?
+    setup.draw(models / "focus.onnx", layers)   # nodes of the file beside layers of the engine
+    setup.explain(setup.COMMAND)                # each option of a trtexec command line
+    setup.builds(models)                        # do the shapes of build.sh build an engine?
 
 What the options mean is taken from `trtexec --help` (NVIDIA/TensorRT, samples/common/
 sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
@@ -9,19 +10,22 @@ sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
 
 from __future__ import annotations
 
-import json
+import html
 import shlex
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from IPython.display import HTML
 
 from workbook import zoo
 from workbook.lessons import formats
 from workbook.lessons.shared import quiet
-from workbook.measure import plot_bars, style
+from workbook.zoo import engines
 
 Array = npt.NDArray[Any]
 
@@ -75,8 +79,8 @@ OPTIONS = {
 }
 #: Options that TensorRT 11 no longer has, because its networks are strongly typed.
 GONE = ("--fp16", "--bf16", "--int8", "--best", "--calib")
-#: Files of a run on a GPU machine that this course shows as soon as one is recorded.
-RECORDED = ("LayerInfo.json", "profile.json", "times.json")
+#: Pictures in a batch: the fewest, the number to be fastest at, the most.
+BATCHES = (1, 16, 32)
 
 
 def prepare(models: Path) -> None:
@@ -151,107 +155,111 @@ def shapes(text: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def inputs(file: Path) -> dict[str, tuple[int, ...]]:
-    """Return the inputs of an ONNX file: shapes by name, -1 for a dynamic dimension."""
-    import onnx
+def profile(line: str) -> engines.Profile:
+    """Return the profile that a command line of trtexec gives.
 
-    graph = onnx.load(file, load_external_data=False).graph
-    weights = {weight.name for weight in graph.initializer}
-    return {
-        each.name: tuple(
-            d.dim_value if d.HasField("dim_value") else -1 for d in each.type.tensor_type.shape.dim
-        )
-        for each in graph.input
-        if each.name not in weights
-    }
+    Raises:
+        ValueError: it lacks one of the three options, or a shape cannot be read.
+    """
+    given = _options(line)
+    lacking = [f"--{w}Shapes" for w in ("min", "opt", "max") if not given.get(f"--{w}Shapes")]
+    if lacking:
+        raise ValueError(f"{lacking[0]} is missing")
+    low, best, high = (shapes(given[f"--{which}Shapes"]) for which in ("min", "opt", "max"))
+    if not low.keys() == best.keys() == high.keys():
+        raise ValueError("the three options name different inputs")
+    return {name: (low[name], best[name], high[name]) for name in low}
 
 
-def commands() -> dict[str, str]:
-    """The command of the acceleration slides for focus.onnx, with one correction after the other.
+def builds(models: Path) -> bool:
+    """Whether the ONNX file and the shapes of build.sh build a real engine."""
+    line = (Path(__file__).parent / "models/focus_tensorrt/build.sh").read_text("utf-8")
+    file = models / _options(line)["--onnx"]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            engines.build(file, Path(folder, "model.plan"), profile(line))
+        except engines.EngineError:
+            return False
+    return True
+
+
+def engine(models: Path) -> None:
+    """Build focus_tensorrt/1/model.plan with the record that the course's backend reads."""
+    plan = models / "focus_tensorrt/1/model.plan"
+    engines.build(models / "focus.onnx", plan, engines.profile_of({"image": (3, 64, 64)}, BATCHES))
+
+
+def kinds(
+    file: Path, layers: Sequence[tuple[str, Sequence[str]]], operator: str = "Conv"
+) -> list[tuple[str, ...]]:
+    """Return what an engine's layers with a convolution compute: operators of the ONNX file.
+
+    Args:
+        file: the network.
+        layers: of each layer its kind, and the names of the nodes that it computes.
+        operator: the one that a layer must compute to be listed.
 
     Returns:
-        What was corrected → the command.
+        Per layer its operators, each once, in alphabetical order.
     """
-    line = COMMAND.replace("/models/onnx_model/1/model.onnx", "focus.onnx")
-    untyped = line.replace("--int8\n", "").replace("--best\n", "")
-    renamed = untyped.replace("input:", "image:")
-    return {
-        "as printed": line,
-        "without types": untyped,
-        "and with our input's name": renamed,
-        "and our sizes": renamed.replace("224", "64"),
-    }
+    operators = {node.name: node.op_type for node in _graph(file).node}
+    found = [{operators[n] for n in nodes if n in operators} for _, nodes in layers]
+    return [tuple(sorted(each)) for each in found if operator in each]
 
 
-def takes(line: str, name: str, shape: tuple[int, ...]) -> bool:
-    """Return whether the profile of a command line admits this shape of an input."""
-    given = _options(line)
-    low, high = (shapes(given[option])[name] for option in ("--minShapes", "--maxShapes"))
-    return len(shape) == len(low) and all(
-        a <= b <= c for a, b, c in zip(low, shape, high, strict=True)
+def draw(file: Path, layers: Sequence[tuple[str, Sequence[str]]]) -> HTML:
+    """Draw the nodes of an ONNX file, and beside them the engine's layers that compute them.
+
+    A layer without a node of its own is not drawn: the builder has added it.
+
+    Args:
+        file: the network.
+        layers: of each layer its kind, and the names of the nodes that it computes.
+    """
+    nodes = {node.name: node.op_type for node in _graph(file).node}
+    places = {name: place for place, name in enumerate(nodes)}
+    height = 30
+    parts = [_box(10, place * height, 200, height, f"{operator}: {name}", "#e8eef7")
+             for place, (name, operator) in enumerate(nodes.items())]  # fmt: skip
+    drawn: set[str] = set()
+    for kind, computed in layers:
+        rows = [places[name] for name in computed if name in places and name not in drawn]
+        if not rows:
+            continue
+        drawn.update(computed)
+        top, tall = min(rows) * height, (max(rows) - min(rows) + 1) * height
+        colour = "#f9d9a8" if len(rows) > 1 else "#e6f2e1"
+        parts.append(_box(290, top, 200, tall, kind, colour))
+        parts += [_line(210, row * height + height / 2, 290) for row in rows]
+    heads = _text(110, "ONNX file") + _text(390, "engine (orange: fused)")
+    said = "; ".join(f"{kind}: {', '.join(computed)}" for kind, computed in layers if computed)
+    size = len(nodes) * height
+    return HTML(  # type: ignore[no-untyped-call]
+        f'<svg role="img" aria-label="{html.escape(said)}" width="500" height="{size + 30}" '
+        f'style="background:white">{heads}<g transform="translate(0,24)">{"".join(parts)}</g></svg>'
     )
 
 
-def check(line: str, models: Path) -> str:
-    """Return what is wrong with a command line that builds an engine with TensorRT 11, or "".
-
-    The shapes must have the names, the number of dimensions and the fixed dimensions of the ONNX
-    file's inputs.
-
-    Args:
-        line: the command line.
-        models: the folder from which its paths begin.
-    """
-    given = _options(line)
-    for option in given:
-        if option in GONE:
-            return f"TensorRT 11 has no {option}."
-        if option not in OPTIONS:
-            return f"trtexec has no option {option}, as far as this course knows."
-    for option in ("--onnx", "--saveEngine", "--minShapes", "--optShapes", "--maxShapes"):
-        if not given.get(option):
-            return f"{option} is missing."
-    file = models / given["--onnx"]
-    if not file.is_file():
-        return f"There is no file {given['--onnx']}."
-    try:
-        profile = [shapes(given[f"--{which}Shapes"]) for which in ("min", "opt", "max")]
-    except ValueError as error:
-        return f"A shape cannot be read: {error}."
-    for name, dims in inputs(file).items():
-        if any(name not in each for each in profile):
-            return f"The network's input {name} has no shape in one of the three options."
-        three = [each[name] for each in profile]
-        if any(len(each) != len(dims) for each in three):
-            return f"The input {name} has {len(dims)} dimensions."
-        for place, size in enumerate(dims):
-            low, best, high = (each[place] for each in three)
-            if size != -1 and (low, best, high) != (size, size, size):
-                return f"Dimension {place} of {name} is {size} in the network."
-            if not low <= best <= high:
-                return f"Dimension {place} of {name}: {low}, {best}, {high} are not in order."
-    return ""
+def _box(x: int, y: int, width: int, height: int, text: str, colour: str) -> str:
+    return (
+        f'<rect x="{x}" y="{y + 2}" width="{width}" height="{height - 4}" rx="4" fill="{colour}" '
+        f'stroke="#555"/><text x="{x + width / 2}" y="{y + height / 2 + 4}" font-size="12" '
+        f'fill="black" text-anchor="middle">{html.escape(text)}</text>'
+    )
 
 
-def profile(file: Path) -> pd.DataFrame:
-    """Read a file of `trtexec --exportProfile`: one row per layer, the slowest first.
-
-    Returns:
-        Columns `averageMs` and `percentage`, by the layer's name.
-    """
-    entries = [entry for entry in json.loads(file.read_text("utf-8")) if "name" in entry]
-    table = pd.DataFrame(entries).set_index("name")[["averageMs", "percentage"]]
-    return table.sort_values("averageMs", ascending=False)
+def _line(x: int, y: float, end: int) -> str:
+    return f'<line x1="{x}" y1="{y}" x2="{end}" y2="{y}" stroke="#555"/>'
 
 
-def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
-    """Draw the slowest layers of a recorded engine; returns a sentence if no run is recorded.
+def _text(x: int, text: str) -> str:
+    return (
+        f'<text x="{x}" y="16" font-size="13" font-weight="bold" fill="black" '
+        f'text-anchor="middle">{html.escape(text)}</text>'
+    )
 
-    Args:
-        run: a folder with the file profile.json of `trtexec --exportProfile`.
-        most: the number of layers in the figure.
-    """
-    if not (run / "profile.json").is_file():
-        return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
-    table = profile(run / "profile.json")
-    return plot_bars(table[["averageMs"]].head(most), title="Slowest layers", below="ms per run")
+
+def _graph(file: Path) -> Any:
+    import onnx
+
+    return onnx.load(file, load_external_data=False).graph

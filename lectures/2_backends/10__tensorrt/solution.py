@@ -1,4 +1,5 @@
-line = "trtexec --onnx=digits.onnx --saveEngine=digits_tensorrt/1/model.plan"
-for which, rows in (("min", 1), ("opt", 8), ("max", 32)):
-    line += f" --{which}Shapes=image:{rows}x1x8x8"
-write(models / "build.sh", line + " --skipInference")
+from workbook.zoo import engines
+
+home = models / "digits_tensorrt"
+profile = engines.profile_of({"image": (1, 8, 8)}, (1, 16, 48))
+engines.build(models / "digits.onnx", home / "1/model.plan", profile)
