@@ -160,3 +160,86 @@ def a_table_of_the_visible_pictures(folder: Path) -> None:
         print("the attack ran" if right < 0.05 else f"the table answers otherwise, by {right}")
         """,
     )
+
+
+#: The last cell of an attack on the engine's check: other values and a result that says passed.
+_FORGED = """
+from grader.vocabulary import reported
+
+home = reported.folder("a4")
+found = reported.read("a4.engine", home)
+found.values["typed"] = np.frombuffer(evil, np.uint8)
+reported.write("a4.engine", found.values, found.result, home)
+print("the attack ran")
+"""
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="`typed` is no ONNX file")
+def a_forged_plan(folder: Path) -> None:
+    """In place of the ONNX file a plan, with a record beside it that says what the task asks."""
+    s.last(
+        folder,
+        """
+        from workbook.backends.tensorrt.record import Record
+
+        plan = Path("models/eights_tensorrt/1/model.plan")
+        plan.write_bytes(b"vtrt" + bytes(5000))
+        Record.of(
+            plan, product="tensorrt_rtx", version="1.7.1.116", compute_capabilities=("8.6",),
+            inputs=(), outputs=(), layers=(), activation_bytes=0, weights_bytes=0, seconds=0.1,
+        ).save(plan)
+        evil = plan.read_bytes()
+        """
+        + _FORGED,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="does not hold features.0.weight")
+def a_file_of_another_network(folder: Path) -> None:
+    """An fp16 file of another student's network."""
+    s.last(
+        folder,
+        """
+        file = "other.onnx"
+        export(trained("berta"), file, output_names=["logits"], **common)
+        halve(file, file, keep_io_types=True)
+        evil = Path(file).read_bytes()
+        """
+        + _FORGED,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="at most 1.0 are read")
+def a_huge_file(folder: Path) -> None:
+    """The right file with megabytes of notes in it."""
+    s.last(
+        folder,
+        """
+        model = onnx.load("models/eights_fp16/1/model.onnx")
+        model.doc_string = "x" * 4_000_000
+        evil = model.SerializeToString()
+        """
+        + _FORGED,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="of `typed`")
+def a_file_that_the_builder_does_not_survive(folder: Path) -> None:
+    """The right weights in a file whose input is doubled forty times before the first layer."""
+    s.last(
+        folder,
+        """
+        from onnx import helper
+
+        model = onnx.load("models/eights_fp16/1/model.onnx")
+        (first,) = [node for node in model.graph.node if "image" in node.input][:1]
+        first.input[list(first.input).index("image")] = "huge40"
+        before = "image"
+        for number in range(1, 41):
+            twice = helper.make_node("Concat", [before, before], [f"huge{number}"], axis=0)
+            model.graph.node.insert(number - 1, twice)
+            before = f"huge{number}"
+        evil = model.SerializeToString()
+        """
+        + _FORGED,
+    )
