@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 from tests.attacks import submissions as s
 from tests.attacks.attack import RAN, Attacks
@@ -162,7 +163,8 @@ def a_table_of_the_visible_pictures(folder: Path) -> None:
     )
 
 
-#: The last cell of an attack on the engine's check: other values and a result that says passed.
+#: The end of an attack on the engine's check: the bytes `evil` in place of the file, and a result
+#: that says passed.
 _FORGED = """
 from grader.vocabulary import reported
 
@@ -174,10 +176,15 @@ print("the attack ran")
 """
 
 
+def _forge(folder: Path, code: str) -> None:
+    """Let a last cell make `evil`, and hand it over in place of the file."""
+    s.last(folder, dedent(code) + _FORGED)
+
+
 @ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="`typed` is no ONNX file")
 def a_forged_plan(folder: Path) -> None:
     """In place of the ONNX file a plan, with a record beside it that says what the task asks."""
-    s.last(
+    _forge(
         folder,
         """
         from workbook.backends.tensorrt.record import Record
@@ -189,44 +196,41 @@ def a_forged_plan(folder: Path) -> None:
             inputs=(), outputs=(), layers=(), activation_bytes=0, weights_bytes=0, seconds=0.1,
         ).save(plan)
         evil = plan.read_bytes()
-        """
-        + _FORGED,
+        """,
     )
 
 
 @ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="does not hold features.0.weight")
 def a_file_of_another_network(folder: Path) -> None:
     """An fp16 file of another student's network."""
-    s.last(
+    _forge(
         folder,
         """
         file = "other.onnx"
         export(trained("berta"), file, output_names=["logits"], **common)
         halve(file, file, keep_io_types=True)
         evil = Path(file).read_bytes()
-        """
-        + _FORGED,
+        """,
     )
 
 
 @ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="at most 1.0 are read")
 def a_huge_file(folder: Path) -> None:
     """The right file with megabytes of notes in it."""
-    s.last(
+    _forge(
         folder,
         """
         model = onnx.load("models/eights_fp16/1/model.onnx")
         model.doc_string = "x" * 4_000_000
         evil = model.SerializeToString()
-        """
-        + _FORGED,
+        """,
     )
 
 
 @ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="of `typed`")
 def a_file_that_the_builder_does_not_survive(folder: Path) -> None:
     """The right weights in a file whose input is doubled forty times before the first layer."""
-    s.last(
+    _forge(
         folder,
         """
         from onnx import helper
@@ -240,6 +244,5 @@ def a_file_that_the_builder_does_not_survive(folder: Path) -> None:
             model.graph.node.insert(number - 1, twice)
             before = f"huge{number}"
         evil = model.SerializeToString()
-        """
-        + _FORGED,
+        """,
     )
