@@ -227,22 +227,29 @@ def a_huge_file(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="of `typed`")
-def a_file_that_the_builder_does_not_survive(folder: Path) -> None:
-    """The right weights in a file whose input is doubled forty times before the first layer."""
-    _forge(
-        folder,
-        """
+def _chain(operator: str, count: int) -> str:
+    """Code that makes `evil`: the right file, with many operators after the last one."""
+    return f"""
         from onnx import helper
 
         model = onnx.load("models/eights_fp16/1/model.onnx")
-        (first,) = [node for node in model.graph.node if "image" in node.input][:1]
-        first.input[list(first.input).index("image")] = "huge40"
-        before = "image"
-        for number in range(1, 41):
-            twice = helper.make_node("Concat", [before, before], [f"huge{number}"], axis=0)
-            model.graph.node.insert(number - 1, twice)
-            before = f"huge{number}"
+        (last,) = [node for node in model.graph.node if "logits" in node.output]
+        last.output[0] = "chain0"
+        names = [*(f"chain{{number}}" for number in range({count})), "logits"]
+        for before, after in zip(names[:-1], names[1:]):
+            inputs = [before] * {2 if operator == "Add" else 1}
+            model.graph.node.append(helper.make_node("{operator}", inputs, [after]))
         evil = model.SerializeToString()
-        """,
-    )
+        """
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="more than 15 s of processor time")
+def a_file_that_is_built_without_end(folder: Path) -> None:
+    """The right weights, and 3,000 sums after them."""
+    _forge(folder, _chain("Add", 3_000))
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="ends the program that reads it")
+def a_file_that_ends_the_builder(folder: Path) -> None:
+    """The right weights, and so many operators after them that TensorRT crashes."""
+    _forge(folder, _chain("Sin", 15_000))

@@ -37,9 +37,8 @@ IMPORTED_LATE = {
         "onnxscript.function_libs.torch_lib.ops",
     ),
 }
-#: Tasks without hints, the bonus and the written answers: for each, what to read in place of them.
+#: Tasks without hints, the written answers: for each, what to read in place of them.
 NO_HINTS = {
-    "a4.profile": "Read on: lecture 2, notebook 10, `The builder in Python`.",
     "a4.why": "Its table says what earns points. Read on: lecture 2, notebook 13, `fp16`.",
     "a4.choice": "Its table says what earns points. Read on: lecture 2, notebook 13, `Which "
     "verdicts change?` and `Another threshold`.",
@@ -125,7 +124,20 @@ def _is_served(server: Probe, model: str, help: str) -> None:
         require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
 
 
-@define("a4.engine", needs=("a4.weights",), server=False)
+@define(
+    "a4.engine",
+    needs=("a4.weights",),
+    server=False,
+    hints=(
+        "Two things must fit the config of models/eights_tensorrt: the types of the file's input "
+        "and output, and the batches of the profile.",
+        "A client may send one picture alone, and as many as max_batch_size says. The optimum lies "
+        "between the two. The shape of one picture is given without the batch.",
+        'typed = content("models/eights_fp16/1/model.onnx"), and profile = engines.profile_of('
+        '{"image": (1, 8, 8)}, (…, 100, …)): in the gaps stand the fewest pictures and the most.',
+    ),
+    read="Read on: lecture 2, notebook 10, `The builder in Python`.",
+)
 def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
     """TensorRT builds an engine from your fp16 file and your profile, and it fits the config."""
     if _is_not_attempted(typed) and _is_not_attempted(profile):
