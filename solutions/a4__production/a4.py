@@ -1,7 +1,7 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
 # minutes: 120
-# modules: [files, fp16, network, serving]
+# modules: [engine, files, fp16, network, serving]
 # ---
 
 # %% [markdown]
