@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from grader.vocabulary import figures, require, values
+from grader.vocabulary import collect, figures, onnx_file, require, values
 from grader.vocabulary.define import define
-from grader.vocabulary.failure import Failure
+from grader.vocabulary.failure import Failure, NotAttempted
 from grader.vocabulary.probe import Array, Probe
 from grader.vocabulary.values import array, whole
 
+from . import engine as engines
 from . import facts, files
 from . import serving as models
 
@@ -36,9 +37,8 @@ IMPORTED_LATE = {
         "onnxscript.function_libs.torch_lib.ops",
     ),
 }
-#: Tasks without hints, the bonus and the written answers: for each, what to read in place of them.
+#: Tasks without hints, the written answers: for each, what to read in place of them.
 NO_HINTS = {
-    "a4.engine": "Read on: lecture 2, notebook 10, `The builder in Python`.",
     "a4.why": "Its table says what earns points. Read on: lecture 2, notebook 13, `fp16`.",
     "a4.choice": "Its table says what earns points. Read on: lecture 2, notebook 13, `Which "
     "verdicts change?` and `Another threshold`.",
@@ -122,6 +122,40 @@ def _is_served(server: Probe, model: str, help: str) -> None:
     require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=types)
     with require.all_of(partial=0.5, help=help):
         require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
+
+
+@define(
+    "a4.engine",
+    needs=("a4.weights",),
+    server=False,
+    hints=(
+        "Two things must fit the config of models/eights_tensorrt: the types of the file's input "
+        "and output, and the batches of the profile.",
+        "A client may send one picture alone, and as many as max_batch_size says. The optimum lies "
+        "between the two. The shape of one picture is given without the batch.",
+        'typed = content("models/eights_fp16/1/model.onnx"), and profile = engines.profile_of('
+        '{"image": (1, 8, 8)}, (…, 100, …)): in the gaps stand the fewest pictures and the most.',
+    ),
+    read="Read on: lecture 2, notebook 10, `The builder in Python`.",
+)
+def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
+    """TensorRT builds an engine from your fp16 file and your profile, and it fits the config."""
+    if _is_not_attempted(typed) and _is_not_attempted(profile):
+        raise NotAttempted("A bonus; it is not attempted.")
+    known = models.known(me, pth)
+    data, shapes = engines.content(typed), engines.profile(profile)
+    again = "Make models/eights_fp16/1/model.onnx again, and hand over its content."
+    held = onnx_file.numbers_in(data, "`typed`", help=again)
+    files.holds(held, "`typed`", known.network, "FLOAT16", again)
+    if not engines.can_build():
+        raise NotAttempted("TensorRT for RTX is not installed here, so no engine can be built.")
+    engines.build(data, shapes)
+    engines.takes_all_requests(shapes)
+    collect.note("TensorRT has built your engine. Its answers are judged only where a GPU is.")
+
+
+def _is_not_attempted(value: Any) -> bool:
+    return isinstance(value, str) and value == facts.NOT_ATTEMPTED
 
 
 @define(

@@ -55,7 +55,20 @@ def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
         Failure: another backend, version or file is served; or the file cannot be read, or keeps
             its weights in a second file.
     """
-    data, where = content(server, model, help=help), f"{model}/1/{_NAME}"
+    return numbers_in(content(server, model, help=help), f"{model}/1/{_NAME}", help=help)
+
+
+def numbers_in(data: bytes, where: str, *, help: str = "") -> list[Numbers]:
+    """Every tensor in a file's content, as `numbers` finds them.
+
+    Args:
+        data: the content.
+        where: the file's name, for messages.
+        help: what to look at.
+
+    Raises:
+        Failure: it cannot be read, or keeps its weights in a second file.
+    """
     import onnx  # noqa: F401  # before the fork
 
     found = untrusted.read(where, lambda: _read_tensors(data, where, help), help=help)

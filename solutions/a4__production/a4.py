@@ -1,7 +1,7 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
 # minutes: 120
-# modules: [files, fp16, network, serving]
+# modules: [engine, files, fp16, network, serving]
 # ---
 
 # %% [markdown]
@@ -236,24 +236,37 @@ check("a4.fp16", me=me, pth=pth, model=fp16)
 # %% [markdown]
 # ## Task 4, a bonus: TensorRT
 #
-# This needs an NVIDIA GPU and TensorRT. Without them leave the cell as it is: `engine` says *not
-# attempted*, `workbook submit` calls the cell not begun, and you lose nothing. With them build an
-# engine from the fp16 file, with
-# `engines.build(onnx, plan, engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000)))`, as
-# `models/eights_tensorrt/1/model.plan`; deploy that folder, and put its name into `engine`. Then
+# TensorRT builds an engine from a typed ONNX file and a *profile*: for each input the smallest
+# shape, the one to be fastest at, and the largest. No GPU is needed for that. Leave the cell as it
+# is, and `workbook submit` calls it not begun: you lose nothing.
+#
+# The engine is to serve `models/eights_tensorrt`. Read its config: which batches may clients send?
+# Hand over `typed`, the content of your fp16 file (task 3), and `profile`:
+# `engines.profile_of({"image": (1, 8, 8)}, (smallest, optimum, largest))`. Most requests have 100
+# pictures. The check builds the engine anew from these two. It does not look at a plan of yours,
+# and gives no points: your record says that you have earned the bonus.
+#
+# **With an NVIDIA GPU**: `engines.build(onnx, plan, profile)` writes the engine,
+# `models/eights_tensorrt/1/model.plan`. Deploy that folder, and put its name into `engine`. Then
 # task 8's table gets a third row. The grader's machine has no GPU: a person looks at your row.
-# (Not verified on a GPU.)
+# Without a GPU, `engine` stays `NOT_ATTEMPTED`. (Not verified on a GPU.)
 
-# %% kind="solution" id="a4.engine"
+# %% kind="solution" id="a4.profile"
 ### BEGIN SOLUTION
+### STUB typed = NOT_ATTEMPTED
+### STUB profile = NOT_ATTEMPTED
 ### STUB engine = NOT_ATTEMPTED
+typed = content("models/eights_fp16/1/model.onnx")
+profile = engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000))
 engine = NOT_ATTEMPTED
 if not engines.cannot_run():
     plan = Path("models/eights_tensorrt/1/model.plan")
-    source = Path("models/eights_fp16/1/model.onnx")
-    engines.build(source, plan, engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000)))
+    engines.build(Path("models/eights_fp16/1/model.onnx"), plan, profile)
     engine = deploy("models/eights_tensorrt").name
 ### END SOLUTION
+
+# %% kind="check" id="a4.engine" points=0
+check("a4.engine", me=me, pth=pth, typed=typed, profile=profile)
 
 # %% kind="given" id="a4.lacking"
 print(f"TensorRT: {engine}. {engines.cannot_run()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 from tests.attacks import submissions as s
 from tests.attacks.attack import RAN, Attacks
@@ -160,3 +161,95 @@ def a_table_of_the_visible_pictures(folder: Path) -> None:
         print("the attack ran" if right < 0.05 else f"the table answers otherwise, by {right}")
         """,
     )
+
+
+#: The end of an attack on the engine's check: the bytes `evil` in place of the file, and a result
+#: that says passed.
+_FORGED = """
+from grader.vocabulary import reported
+
+home = reported.folder("a4")
+found = reported.read("a4.engine", home)
+found.values["typed"] = np.frombuffer(evil, np.uint8)
+reported.write("a4.engine", found.values, found.result, home)
+print("the attack ran")
+"""
+
+
+def _forge(folder: Path, code: str) -> None:
+    """Let a last cell make `evil`, and hand it over in place of the file."""
+    s.last(folder, dedent(code) + _FORGED)
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="`typed` is no ONNX file")
+def a_forged_plan(folder: Path) -> None:
+    """In place of the ONNX file a plan, with a record beside it that says what the task asks."""
+    _forge(
+        folder,
+        """
+        from workbook.backends.tensorrt.record import Record
+
+        plan = Path("models/eights_tensorrt/1/model.plan")
+        plan.write_bytes(b"vtrt" + bytes(5000))
+        Record.of(
+            plan, product="tensorrt_rtx", version="1.7.1.116", compute_capabilities=("8.6",),
+            inputs=(), outputs=(), layers=(), activation_bytes=0, weights_bytes=0, seconds=0.1,
+        ).save(plan)
+        evil = plan.read_bytes()
+        """,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="does not hold features.0.weight")
+def a_file_of_another_network(folder: Path) -> None:
+    """An fp16 file of another student's network."""
+    _forge(
+        folder,
+        """
+        file = "other.onnx"
+        export(trained("berta"), file, output_names=["logits"], **common)
+        halve(file, file, keep_io_types=True)
+        evil = Path(file).read_bytes()
+        """,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="at most 1.0 are read")
+def a_huge_file(folder: Path) -> None:
+    """The right file with megabytes of notes in it."""
+    _forge(
+        folder,
+        """
+        model = onnx.load("models/eights_fp16/1/model.onnx")
+        model.doc_string = "x" * 4_000_000
+        evil = model.SerializeToString()
+        """,
+    )
+
+
+def _chain(operator: str, count: int) -> str:
+    """Code that makes `evil`: the right file, with many operators after the last one."""
+    return f"""
+        from onnx import helper
+
+        model = onnx.load("models/eights_fp16/1/model.onnx")
+        (last,) = [node for node in model.graph.node if "logits" in node.output]
+        last.output[0] = "chain0"
+        names = [*(f"chain{{number}}" for number in range({count})), "logits"]
+        for before, after in zip(names[:-1], names[1:]):
+            inputs = [before] * {2 if operator == "Add" else 1}
+            model.graph.node.append(helper.make_node("{operator}", inputs, [after]))
+        evil = model.SerializeToString()
+        """
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="more than 15 s of processor time")
+def a_file_that_is_built_without_end(folder: Path) -> None:
+    """The right weights, and 3,000 sums after them."""
+    _forge(folder, _chain("Add", 3_000))
+
+
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="ends the program that reads it")
+def a_file_that_ends_the_builder(folder: Path) -> None:
+    """The right weights, and so many operators after them that TensorRT crashes."""
+    _forge(folder, _chain("Sin", 15_000))

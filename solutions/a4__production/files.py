@@ -51,10 +51,25 @@ def same(server: Probe, model: str, network: Network, type: str) -> None:
     """
     again = f"Make models/{model}/1/model.onnx from the network of eights.pth, and deploy again."
     held = onnx_file.numbers(server, model, help=again)
+    holds(held, f"{model}/1/model.onnx", network, type, again)
+
+
+def holds(
+    held: list[onnx_file.Numbers], where: str, network: Network, type: str, again: str
+) -> None:
+    """Fail unless the numbers of a file are the network's weights, and hardly anything else.
+
+    Args:
+        held: the numbers.
+        where: the file's name, for messages.
+        network: with the student's weights.
+        type: the type in which they are to be stored.
+        again: how to make the file anew.
+    """
     others = [h for h in held if h.is_floating and h.type != type and h.values.size > _SINGLE]
     if others:
         raise Failure(
-            f"{model}/1/model.onnx holds {onnx_file.count(held, others[0].type):,} numbers as "
+            f"{where} holds {onnx_file.count(held, others[0].type):,} numbers as "
             f"{others[0].type}; its weights should be {type}.",
             help="Is it the file that the task asks for, and deployed after you made it? "
             "op_block_list keeps the weights of the operators in it as they were.",
@@ -63,12 +78,12 @@ def same(server: Probe, model: str, network: Network, type: str) -> None:
     for name, tensor in network.weights.items():
         if not onnx_file.holds(held, type, tensor, apart=apart):
             raise Failure(
-                f"{model}/1/model.onnx does not hold {name} of eights.pth.",
+                f"{where} does not hold {name} of eights.pth.",
                 help=f"It is another network, or from before you folded. {again}",
             )
     if (numbers := onnx_file.count(held)) > _weights() + _MORE:
         raise Failure(
-            f"{model}/1/model.onnx holds {numbers:,} numbers; the network has {_weights():,}.",
+            f"{where} holds {numbers:,} numbers; the network has {_weights():,}.",
             help="Export the network alone.",
         )
 

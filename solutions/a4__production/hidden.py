@@ -7,17 +7,22 @@ student handed over. The messages contain no expected value.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from grader.vocabulary.define import hidden
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 
-from . import facts
+from . import engine as engines
+from . import facts, fp16
 from . import serving as models
 
 #: How many secret pictures are used where the public checks use the 6,000.
 MANY = 2_000
+#: How many are computed with fp16 arithmetic, which takes long without a GPU.
+FEW = 60
 
 
 def secret(server: Probe, me: str, count: int) -> tuple[Array, Array]:
@@ -62,6 +67,20 @@ def secret_batches_in_half(server: Probe, me: str, pth: Array, model: str) -> No
     known = models.known(me, pth)
     pictures, _ = secret(server, me, facts.REQUEST)
     models.answers_in_half(server, model, known, pictures, "other pictures")
+
+
+@hidden("a4.engine", help="Does the file compute the logits from the picture, and only that?")
+def secret_logits_of_the_file(server: Probe, me: str, pth: Array, typed: Any) -> None:
+    """The file of the engine, computed with fp16 arithmetic, has the network's logits."""
+    known = models.known(me, pth)
+    pictures, _ = secret(server, me, FEW)
+    exact = known.network.logits(pictures)
+    half = known.network.in_half(pictures, everything=True)
+    found = fp16.logits("eights_fp16", engines.content(typed), pictures)
+    if found.shape != exact.shape or not (
+        np.abs(found - exact).mean() <= 4 * np.abs(half - exact).mean()
+    ):
+        raise Failure("On other pictures of your camera the file computes other logits.")
 
 
 @hidden(

@@ -226,6 +226,54 @@ MUTANTS = (
         (Edit("a4.convert", 'fp16 = deploy("models/eights_fp16").name', "fp16 = fp32"),),
         {"a4.fp16": "is about models/eights_fp16, and eights_fp32 was handed over", **AFTER_FP16},
     ),
+    # -- engine ------------------------------------------------------------------------------------
+    Mutant(
+        "engine: the fp32 file",
+        (
+            Edit(
+                "a4.profile",
+                'typed = content("models/eights_fp16',
+                'typed = content("models/eights_fp32',
+            ),
+        ),
+        {"a4.engine": "`typed` holds 5,378 numbers as FLOAT; its weights should be FLOAT16"},
+    ),
+    Mutant(
+        "engine: a profile for small requests",
+        (Edit("a4.profile", "(1, 100, 1000)", "(1, 8, 64)"),),
+        {"a4.engine": "The profile takes 1 picture to 64 pictures in a request"},
+    ),
+    Mutant(
+        "engine: no request with one picture",
+        (Edit("a4.profile", "(1, 100, 1000)", "(100, 100, 1000)"),),
+        {"a4.engine": "The profile takes 100 pictures to 1,000 pictures in a request"},
+    ),
+    Mutant(
+        "engine: the optimum above the largest batch",
+        (Edit("a4.profile", "(1, 100, 1000)", "(1, 2000, 1000)"),),
+        {"a4.engine": "MIN<=OPT<=MAX"},
+    ),
+    Mutant(
+        "engine: another size of picture",
+        (Edit("a4.profile", '"image": (1, 8, 8)', '"image": (1, 9, 9)'),),
+        {"a4.engine": "builds no engine from `typed` with this profile"},
+    ),
+    Mutant(
+        "engine: the batch forgotten",
+        (
+            Edit(
+                "a4.profile",
+                'engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000))',
+                '{"image": ((1, 8, 8), (1, 8, 8), (1, 8, 8))}',
+            ),
+        ),
+        {"a4.engine": "builds no engine from `typed` with this profile"},
+    ),
+    Mutant(
+        "engine: a larger profile than the config needs",
+        (Edit("a4.profile", "(1, 100, 1000)", "(1, 1000, 1024)"),),
+        right=True,
+    ),
     # -- logits ------------------------------------------------------------------------------------
     one(
         "logits: probabilities",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import zipfile
 from collections.abc import Iterator
@@ -11,17 +12,19 @@ from typing import Any
 
 import matplotlib.pyplot
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnxconverter_common import float16
 
-from grader.assignments.a4__production import checks, facts, files
+from grader.assignments.a4__production import checks, facts, files, hidden
 from grader.assignments.a4__production import fp16 as a4_fp16
 from grader.assignments.a4__production import network as a4_network
 from grader.assignments.a4__production import serving as models
 from grader.assignments.a4__production.network import Network
 from grader.authoring import mutants
 from grader.vocabulary import collect, onnx_file, require, state_dict
-from grader.vocabulary.failure import Failure
+from grader.vocabulary.failure import Failure, NotAttempted
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
 from tests import sources
@@ -29,7 +32,7 @@ from tests.assignment_runs import as_the_students
 from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
-from workbook.zoo import nets
+from workbook.zoo import engines, nets
 
 pytestmark = pytest.mark.server
 
@@ -306,6 +309,103 @@ def test_without_a_gpu_there_is_no_engine(server: Triton) -> None:
     for odd in ("", "eights_fp16", None, 3, ["eights_tensorrt"]):
         with pytest.raises(Failure, match="neither"):
             models.engine(probe, odd)
+    probe.close()
+
+
+def in_half(me: str, *, keep: bool = True) -> tuple[np.ndarray[Any, Any], onnx.ModelProto]:
+    """The .pth file of a student's network, and its ONNX file in fp16."""
+    network = folded(me)[1].eval()
+    target = io.BytesIO()
+    batch = ({0: torch.export.Dim("batch")},)
+    names: dict[str, Any] = {"input_names": ["image"], "output_names": ["logits"]}
+    made = torch.onnx.export(
+        network, (torch.zeros(2, 1, 8, 8),), dynamic_shapes=batch, verbose=False, **names
+    )
+    assert made is not None
+    target.write(made.model_proto.SerializeToString())
+    model = onnx.load_from_string(target.getvalue())
+    del model.graph.value_info[:]
+    half = float16.convert_float_to_float16(model, keep_io_types=keep)
+    return file(network.state_dict()), half
+
+
+def content(model: onnx.ModelProto) -> np.ndarray[Any, Any]:
+    return np.frombuffer(model.SerializeToString(), np.uint8)
+
+
+GOOD = engines.profile_of({"image": (1, 8, 8)}, (1, 100, 1000))
+
+
+def test_an_engine_is_built_without_a_gpu(server: Triton) -> None:
+    """TensorRT's own parser and builder say what is wrong with a file or a profile."""
+    pth, model = in_half("anna")
+    probe = Probe(server)
+
+    def built(typed: Any, profile: Any) -> None:
+        checks.built(probe, "anna", pth, typed, profile)
+
+    right = content(model)
+    with collect.noted() as notes:
+        built(right, GOOD)
+    assert "has built your engine" in notes[0]
+    built(right, {"image": [list(shape) for shape in GOOD["image"]]})  # as JSON brings it
+    with pytest.raises(NotAttempted):
+        built(facts.NOT_ATTEMPTED, facts.NOT_ATTEMPTED)
+
+    def batches(*counts: int) -> Any:
+        return engines.profile_of({"image": (1, 8, 8)}, counts)  # type: ignore[arg-type]
+
+    other = engines.profile_of({"image": (1, 9, 9)}, (1, 100, 1000))
+    for profile, words in (
+        (facts.NOT_ATTEMPTED, "should have one entry"),
+        ({"picture": GOOD["image"]}, "it has picture"),
+        ({"image": 3}, "three shapes"),
+        ({"image": [[True, 1, 8, 8]] * 3}, "something else than sizes"),
+        ({"image": [[2**40, 1, 8, 8]] * 3}, "something else than sizes"),
+        ({"image": [[]] * 3}, "0 dimensions"),
+        (batches(1, 8, 64), "takes 1 picture to 64 pictures"),
+        (batches(2, 100, 1000), "takes 2 pictures to 1,000"),
+        (batches(1, 2000, 1000), "MIN<=OPT<=MAX"),
+        (other, "min=9"),
+    ):
+        with pytest.raises(Failure, match=words):
+            built(right, profile)
+    for typed, words in (
+        (facts.NOT_ATTEMPTED, "not the content of a file"),
+        (np.zeros(2 << 20, np.uint8), "at most 1.0 are read"),
+        (np.frombuffer(b"vtrt" + bytes(5000), np.uint8), "no ONNX file"),
+        (content(in_half("berta")[1]), "does not hold features.0"),
+        (content(in_half("anna", keep=False)[1]), "has other inputs than"),
+    ):
+        with pytest.raises(Failure, match=words):
+            built(typed, GOOD)
+    last = next(node for node in model.graph.node if "logits" in node.output)
+    last.output[0] = "before"
+    model.graph.node.append(onnx.helper.make_node("Neg", ["before"], ["logits"]))
+    built(content(model), GOOD)  # an engine of it can be built, and it is not the network
+    with pytest.raises(Failure, match="computes other logits"):
+        hidden.secret_logits_of_the_file(probe, "anna", pth, content(model))
+    hidden.secret_logits_of_the_file(probe, "anna", pth, right)
+    probe.close()
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "count", "words"),
+    [("Add", 2, 3_000, "more than 15 s"), ("Sin", 1, 15_000, "ends the program")],
+)
+def test_a_file_that_the_builder_does_not_survive(
+    server: Triton, operator: str, inputs: int, count: int, words: str
+) -> None:
+    """A build without end, or a crash, costs this check only."""
+    pth, model = in_half("anna")
+    last = next(node for node in model.graph.node if "logits" in node.output)
+    last.output[0] = "chain0"
+    names = [*(f"chain{number}" for number in range(count)), "logits"]
+    for before, after in itertools.pairwise(names):
+        model.graph.node.append(onnx.helper.make_node(operator, [before] * inputs, [after]))
+    probe = Probe(server)
+    with pytest.raises(Failure, match=words):
+        checks.built(probe, "anna", pth, content(model), GOOD)
     probe.close()
 
 

@@ -99,6 +99,7 @@ HEAD = '# %% kind="solution" id="a9.x"\n'
         ('# %% kind="given" id="a9.x" points=3\n', 1, "points", "no points", "check cell"),
         ('# %% kind="check" id="a9.x"\n', 1, "points", "no points", "above 0"),
         ('# %% kind="check" id="a9.x" points=-1\n', 1, "points", "-1 are no points", "above 0"),
+        ('# %% [markdown] kind="written" id="a9.x" points=0\n', 1, "points", "0 are no", "above 0"),
         ('# %% kind="check" id="a9.x" points=true\n', 1, "points", "True are", "above 0"),
         ('# %% kind="check" id="a9.x" points=NaN\n', 1, "points", "nan are", "above 0"),
         ('# %% kind="check" id="a9.x" points="5"\n', 1, "points", "'5' are", "above 0"),

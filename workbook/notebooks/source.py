@@ -73,7 +73,7 @@ class Cell:
         source: its text, with the solution markers in it.
         kind: one of `KINDS`, or "" for a plain cell.
         id: the id with dots (`a2.train`), or "" for a plain cell.
-        points: the most points for it; 0 if it is not graded.
+        points: the most points for it; 0 if it is not graded, and for the check of a bonus.
         tags: Jupyter's own cell tags.
         line: where it starts in the source file; 0 where that is not known.
         collapsed: whether JupyterLab shows a bar in place of its code.
@@ -383,13 +383,13 @@ def _cell(path: Path, raw: NotebookNode, line: int) -> Cell:
             f"A {kind} cell has no points.",
             "Give the points to the check cell, or to a written one.",
         )
-    if graded and not (_number(points) and points > 0):
+    if graded and not (_number(points) and (points > 0 or (points == 0 and kind == "check"))):
         raise _wrong(
             path,
             line,
             "points",
             f"The {kind} cell has no points." if points is None else f"{points!r} are no points.",
-            f"Write a number above 0: {form}.",
+            f"Write a number above 0, or 0 for the check of a bonus: {form}.",
         )
     cell = Cell(raw.cell_type, raw.source, kind, id, points or 0, cell.tags, line)
     if kind in ("solution", "written"):
@@ -477,5 +477,5 @@ def _metadata(cell: Cell) -> dict[str, Any]:
             "solution": cell.kind in ("solution", "written"),
             "task": False,
             "cell_type": cell.type,
-        } | ({"points": cell.points} if cell.points else {})
+        } | ({"points": cell.points} if cell.kind in ("check", "written") else {})
     return metadata
