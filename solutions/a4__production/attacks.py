@@ -243,7 +243,7 @@ def _chain(operator: str, count: int) -> str:
         """
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="more than 15 s of processor time")
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="takes more than")
 def a_file_that_is_built_without_end(folder: Path) -> None:
     """The right weights, and 3,000 sums after them."""
     _forge(folder, _chain("Add", 3_000))

@@ -136,7 +136,7 @@ def _is_served(server: Probe, model: str, help: str) -> None:
         'typed = content("models/eights_fp16/1/model.onnx"), and profile = engines.profile_of('
         '{"image": (1, 8, 8)}, (…, 100, …)): in the gaps stand the fewest pictures and the most.',
     ),
-    read="Read on: lecture 2, notebook 10, `The builder in Python`.",
+    read="Read on: lecture 2, notebook 10, `Profiles`.",
 )
 def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
     """TensorRT builds an engine from your fp16 file and your profile, and it fits the config."""
