@@ -141,6 +141,10 @@ bench: setup ## measure the server against its peers on this machine; writes BEN
 bench-peers: setup ## the same beside MLServer, BentoML and LitServe, each in an environment of its own
 	@$(BIN)/workbook bench peers
 
+.PHONY: gpu
+gpu: setup $(COMPILED) ## with an NVIDIA GPU, no Docker: run what a laptop cannot show; writes docker/gpu/VERIFIED.md
+	@docker/verify_gpu.sh $(OPTIONS)
+
 .PHONY: gpu-stack
 gpu-stack: setup ## check docker/gpu with a real Prometheus and redis; writes docker/gpu/CHECKED.md
 	@WORKBOOK_RECORD=docker/gpu/CHECKED.md $(BIN)/pytest --numprocesses=0 tests/docker/test_gpu_stack.py

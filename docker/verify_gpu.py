@@ -487,6 +487,34 @@ def plans(way: Literal["trtexec", "python", "rtx"]) -> Callable[[], str]:
     return check
 
 
+def plan_throughput() -> str:
+    """Measure how much faster an engine answers than ONNX Runtime on CUDA and on the CPU."""
+    from workbook.zoo import engines
+
+    if not on_gpu() or engines.cannot_run():
+        raise NotRun(engines.cannot_run() or NO_GPU)
+    batches = (1, 64)
+    rates: dict[str, list[float]] = {}
+    with serving("digits_tensorrt") as server:
+        for version, precision in enumerate(("fp32", "fp16", "int8"), start=1):
+            rates[precision] = [
+                throughput(server, "digits_tensorrt", "image", n, str(version)) for n in batches
+            ]
+    for where in ("KIND_GPU", "KIND_CPU"):
+        os.environ[KIND] = where
+        with serving("digits_onnx") as server:
+            rates[where] = [throughput(server, "digits_onnx", "image", n, "1") for n in batches]
+    seen = []
+    for i, n in enumerate(batches):
+        cuda, cpu = rates["KIND_GPU"][i], rates["KIND_CPU"][i]
+        fp32, fp16, int8 = (rates[precision][i] for precision in ("fp32", "fp16", "int8"))
+        seen.append(
+            f"{n} in a request: fp32 {fp32:.0f} images/s, ×{fp32 / cpu:.2f} of the CPU's; of CUDA's "
+            f"fp32 ×{fp32 / cuda:.2f}, fp16 ×{fp16 / cuda:.2f}, int8 ×{int8 / cuda:.2f}"
+        )
+    return "; ".join(seen)
+
+
 def hugging_face() -> str:
     return _same_texts("llama_hf")
 
@@ -723,6 +751,7 @@ def rows() -> list[Row]:
         Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
         Row("plans of TensorRT for RTX: fp32, fp16, int8", plans("rtx")),
+        Row("throughput of plans over CUDA and CPU: digits_tensorrt", plan_throughput),
         Row("Hugging Face language model on CUDA", hugging_face),
         Row("vLLM on a GPU", vllm),
         Row("the Llama page's ratios", published_ratios),

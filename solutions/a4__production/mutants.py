@@ -12,6 +12,7 @@ AFTER_FP16 = dict.fromkeys(FIGURES, WAITS)
 AFTER_FP32 = {"a4.fp16": WAITS, **AFTER_FP16}
 AFTER_WEIGHTS = {
     "a4.fp32": WAITS,
+    "a4.engine": WAITS,
     **AFTER_FP32,
     **dict.fromkeys(("a4.threshold", "a4.production"), WAITS),
     "a4.mended": "`pth`",
@@ -23,7 +24,7 @@ NO_LOGITS = {"a4.changed": NOTHING, "a4.figures": NOTHING, "a4.closest": WAITS}
 #: The checks that need both a4.logits and a4.threshold.
 AFTER_BOTH = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
 #: fp32 cannot be exported in the right form: the cells that export or convert stop as well.
-NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)
+NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.engine", "a4.mended", "a4.production"), NOTHING)
 
 _EXPORT_FP32 = 'export(net, "models/eights_fp32/1/model.onnx", output_names=["logits"], **common)'
 _HALVE = "halve(source, target, keep_io_types=True)"
@@ -198,7 +199,11 @@ MUTANTS = (
     Mutant(
         "fp16: the fp32 file",
         (Edit("a4.convert", _HALVE, _FROM_FP32),),
-        {"a4.fp16": "5,378 numbers as FLOAT; its weights should be FLOAT16", **AFTER_FP16},
+        {
+            "a4.fp16": "5,378 numbers as FLOAT; its weights should be FLOAT16",
+            "a4.engine": "its weights should be FLOAT16",
+            **AFTER_FP16,
+        },
     ),
     one(
         "fp16: the first layer left in fp32",
@@ -206,7 +211,11 @@ MUTANTS = (
         _HALVE,
         "halve(source, target, keep_io_types=True, "
         "node_block_list=[onnx.load(source).graph.node[0].name])",
-        {"a4.fp16": "its weights should be FLOAT16", **AFTER_FP16},
+        {
+            "a4.fp16": "its weights should be FLOAT16",
+            "a4.engine": "its weights should be FLOAT16",
+            **AFTER_FP16,
+        },
     ),
     Mutant(
         "fp16: input and output in fp16 as well",
@@ -216,6 +225,7 @@ MUTANTS = (
         ),
         {
             "a4.fp16": "asks for another. → The task asks for TYPE_FP32 in image and logits",
+            "a4.engine": "has other inputs than",
             "a4.logits": NOTHING,
             **NO_LOGITS,
         },

@@ -351,7 +351,8 @@ import shutil
 from tritonclient.utils import InferenceServerException
 
 right, messages = (models / "focus_tensorrt/config.pbtxt").read_text(), {}
-other = {"large": right.replace("size: 32", "size: 64"), "on_cpu": right.replace("_GPU", "_CPU")}
+on_cpu = right + "instance_group { kind: KIND_CPU }"
+other = {"large": right.replace("size: 32", "size: 64"), "on_cpu": on_cpu}
 for model, text in {**other, "focus_tensorrt": right}.items():
     if model in other:
         shutil.copytree(models / "focus_tensorrt", models / model, dirs_exist_ok=True)
@@ -363,7 +364,8 @@ for model, text in {**other, "focus_tensorrt": right}.items():
     print(f"{model}: {messages.get(model, 'loaded')}\n")
 
 # %%
-seen = "when the model is loaded" if "large" in messages else "at the first large batch"
+told = "only supports max-batch 32" in messages.get("large", "")
+seen = "when the model is loaded" if told else "at the first large batch"
 compare("tensorrt.cpu", seen, premise=Premise(len(verdicts) == 3, "the server does not answer"))
 claim(
     "supports only GPU device" in messages.get("on_cpu", ""),

@@ -18,7 +18,6 @@ platform: "tensorrt_plan"
 max_batch_size: 48
 input { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }
 output { name: "logits" data_type: TYPE_FP32 dims: [ 10 ] }
-instance_group { kind: KIND_GPU }
 dynamic_batching { preferred_batch_size: [ 16 ] }
 """
 

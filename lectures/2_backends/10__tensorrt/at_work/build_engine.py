@@ -33,4 +33,4 @@ if (plan := builder.build_serialized_network(network, config)) is None:
     sys.exit("TensorRT built no engine; its errors stand above.")
 (home / "1").mkdir(parents=True, exist_ok=True)
 (home / "1/model.plan").write_bytes(plan)
-(home / "config.pbtxt").write_text("\n".join([*text, "instance_group { kind: KIND_GPU }", ""]))
+(home / "config.pbtxt").write_text("\n".join([*text, ""]))
