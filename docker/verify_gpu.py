@@ -509,8 +509,8 @@ def plan_throughput() -> str:
         cuda, cpu = rates["KIND_GPU"][i], rates["KIND_CPU"][i]
         fp32, fp16, int8 = (rates[precision][i] for precision in ("fp32", "fp16", "int8"))
         seen.append(
-            f"{n} in a request: fp32 {fp32:.0f} images/s, ×{fp32 / cpu:.2f} of the CPU's; of CUDA's "
-            f"fp32 ×{fp32 / cuda:.2f}, fp16 ×{fp16 / cuda:.2f}, int8 ×{int8 / cuda:.2f}"
+            f"{n} in a request: fp32 {fp32:.0f} images/s, ×{fp32 / cpu:.2f} of the CPU's; of "
+            f"CUDA's fp32 ×{fp32 / cuda:.2f}, fp16 ×{fp16 / cuda:.2f}, int8 ×{int8 / cuda:.2f}"
         )
     return "; ".join(seen)
 
