@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from workbook import zoo
 from workbook.llm import tokenizer
@@ -38,6 +38,13 @@ def checkpoint() -> Path:
     return zoo.checkpoint("llama_tiny")
 
 
+def transformers_reads(checkpoint: Path) -> Any:
+    """Its tokenizer, by transformers: the import takes seconds, so only these tests do it."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(checkpoint)
+
+
 def model(at: Path, checkpoint: Path, template: str | None) -> Path:
     """A model's folder with the checkpoint and another chat template."""
     home = at / "model" / "1" / "checkpoint"
@@ -54,7 +61,7 @@ def model(at: Path, checkpoint: Path, template: str | None) -> Path:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_prompt_is_the_same(tmp_path: Path, checkpoint: Path, template: str) -> None:
     folder = model(tmp_path, checkpoint, template)
-    theirs = AutoTokenizer.from_pretrained(folder / "1" / "checkpoint")
+    theirs = transformers_reads(folder / "1" / "checkpoint")
     ours = tokenizer.read(folder)
     want = theirs.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
     assert ours is not None
@@ -65,7 +72,7 @@ def test_a_prompt_is_the_same(tmp_path: Path, checkpoint: Path, template: str) -
 
 def test_the_course_s_own_template(tmp_path: Path, checkpoint: Path) -> None:
     shutil.copytree(checkpoint, tmp_path / "model" / "1" / "checkpoint")
-    theirs = AutoTokenizer.from_pretrained(checkpoint)
+    theirs = transformers_reads(checkpoint)
     ours = tokenizer.read(tmp_path / "model")
     assert ours is not None
     assert ours.prompt(TURNS[1:]) == theirs.apply_chat_template(
