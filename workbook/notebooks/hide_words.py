@@ -57,13 +57,14 @@ def hide_texts(source: Source) -> Source:
     """
     words: Words = {}
     values: set[str] = set()  # what the cells up to here have assigned
+    reads = [_reads(cell) for cell in source.cells]
     cells: list[Cell] = []
-    for cell in source.cells:
+    for place, cell in enumerate(source.cells):
         shown = cell
         if cell.type == "code" and not cell.source.startswith("%%"):
             tree = ast.parse(_python(cell))
             values |= {name for each in tree.body for name in _assigned(each)}
-            elsewhere = {name for each in source.cells if each is not cell for name in _reads(each)}
+            elsewhere = set[str]().union(*reads[:place], *reads[place + 1 :])
             shown = _short(source, cell, tree, elsewhere, values, words)
         cells.append(shown)
     header = {**source.header, "words": encode(words)} if words else source.header
