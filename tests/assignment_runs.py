@@ -20,6 +20,7 @@ import types
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Models:
         if self._digests.get(name) != digest:
             self._digests.pop(name, None)
             if not again:
-                self._remove_ensembles(name)
+                self._remove(*self._ensembles([name]))
             try:
                 self._deployments[name] = deploy(folder, server=self.server)
             except WorkbookError:
@@ -88,17 +89,13 @@ class Models:
     def keep(self, run: Run) -> None:
         """Remove the models that a run has not deployed. The models now belong to this run."""
         names = {folder.name for folder in run.folders}
-        for path in sorted(self.server.repository.iterdir()):
-            if path.name not in names and not path.name.startswith("."):
-                self._remove(path.name)
+        self._remove(*(self._names() - names))
         self.run = run
 
     def clear(self) -> None:
         """Remove all models, even those that a notebook in a kernel has deployed."""
         self.revive()
-        for path in sorted(self.server.repository.iterdir()):
-            if not path.name.startswith("."):
-                self._remove(path.name)
+        self._remove(*self._names())
         self.run = None
 
     def revive(self) -> None:
@@ -106,22 +103,41 @@ class Models:
         if not self.server.live():
             self._start_anew("It had ended.")
 
-    def _remove(self, name: str) -> None:
-        """Remove a model, after the ensembles that have it as a step."""
-        self._remove_ensembles(name)
-        if (self.server.repository / name).is_dir():
-            try:
-                undeploy(name, server=self.server, timeout=_UNLOADED)
-            except ServerError as error:  # of one wrong answer; the others need a server
-                self._start_anew(error)
-        self._digests.pop(name, None)
+    def _names(self) -> set[str]:
+        """The names of all models in the repository."""
+        folders = self.server.repository.iterdir()
+        return {path.name for path in folders if not path.name.startswith(".")}
 
-    def _remove_ensembles(self, name: str) -> None:
-        """Remove the ensembles that have a model as a step."""
+    def _remove(self, *names: str) -> None:
+        """Remove models, after the ensembles that have one of them as a step.
+
+        Triton takes more than a second to unload a Python model: the models unload together.
+        """
+        if ensembles := self._ensembles(names):
+            self._remove(*ensembles)
+        there = [name for name in names if (self.server.repository / name).is_dir()]
+        with ThreadPoolExecutor(8) as pool:
+            ends = [
+                pool.submit(undeploy, name, server=self.server, timeout=_UNLOADED) for name in there
+            ]
+        for name in names:
+            self._digests.pop(name, None)
+        errors = [error for end in ends if (error := end.exception())]
+        for error in errors:
+            if not isinstance(error, ServerError):
+                raise error
+        if errors:  # of one wrong answer; the others need a server
+            self._start_anew(errors[0])
+
+    def _ensembles(self, names: Collection[str]) -> list[str]:
+        """The ensembles that have one of these models as a step."""
+        found = []
         for config in sorted(self.server.repository.glob("*/config.pbtxt")):
             text = config.read_text("utf-8")
-            if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
-                self._remove(config.parent.name)
+            others = {*names} - {config.parent.name}
+            if "ensemble_scheduling" in text and any(f'"{name}"' in text for name in others):
+                found.append(config.parent.name)
+        return found
 
     def _start_anew(self, why: object) -> None:
         """Start the server again without models, on the same ports, and print the reason."""
