@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -163,8 +164,45 @@ print(json.dumps({k: v for k, v in os.environ.items() if k == "PATH" or k[:7] ==
 """
 
 
+#: perf_analyzer for cells whose numbers nobody reads: its windows take a third of the time. If it
+#: measures nothing in so short a window, it does what it was asked. A load that goes on until the
+#: cell ends it is left as it is.
+_SHORT_WINDOWS = """#!{python} -IS
+import os, subprocess, sys
+
+asked = [{program!r}, *sys.argv[1:]]
+ms = int(asked[asked.index("-p") + 1]) if "-p" in asked else 0
+if 0 < ms < 10_000:
+    short = list(asked)
+    short[asked.index("-p") + 1] = str(max(100, ms // 3))
+    done = subprocess.run(short, capture_output=True)
+    if done.returncode == 0:
+        sys.stdout.buffer.write(done.stdout)
+        sys.stderr.buffer.write(done.stderr)
+        sys.exit()
+os.execv(asked[0], asked)
+"""
+
+
+def shorten_windows(path: str, folder: Path) -> str:
+    """A search path of programs on which perf_analyzer is `_SHORT_WINDOWS`.
+
+    Args:
+        path: the search path.
+        folder: where the program is written.
+    """
+    if (program := shutil.which("perf_analyzer", path=path)) is None:
+        return path
+    file = folder / "perf_analyzer"
+    file.write_text(_SHORT_WINDOWS.format(python=sys.executable, program=program), "utf-8")
+    file.chmod(0o755)
+    return f"{folder}:{path}"
+
+
 def run_portable_cells(path: Path, lecture: executing.Session) -> None:
     """Run the cells with the tag `triton`, in their order, in a Python that lacks the course.
+
+    The first run has measured: here, perf_analyzer measures for a shorter time.
 
     Raises:
         WorkbookError: a cell failed.
@@ -177,6 +215,7 @@ def run_portable_cells(path: Path, lecture: executing.Session) -> None:
         file.write_text(json.dumps(cells), "utf-8")
         script = Path(__file__).with_name("portable_cells.py")
         packages = sysconfig.get_path("purelib")
+        addresses["PATH"] = shorten_windows(addresses["PATH"], Path(folder))
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(script), packages, str(file)],
             cwd=path.parent,
