@@ -333,11 +333,22 @@ def test_release(assignment: Assignment, statuses: Callable[..., Any], tmp_path:
     assert statuses(built.release, built.handout) == nothing
 
 
-@each([one for one in ALL if one.short == "a2"])
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        pytest.param(one, marks=pytest.mark.quick if one.short == "a2" else pytest.mark.long)
+        for one in ALL
+    ],
+    ids=lambda a: a.name,
+)
 def test_instructors_notebook(
     assignment: Assignment, statuses: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """It earns everything, in a real kernel."""
+    """It earns everything, in a real kernel.
+
+    `make test` tries one, and `make mutants` all. The attacks that begin with a solution run those
+    of all assignments in the sandbox's kernel (tests/attacks/test_every_assignment.py).
+    """
     built = Assignment(assignment.name, tmp_path / "course")
     handout = solution_files(assignment, tmp_path / "work")
     everything = dict.fromkeys(load(assignment.short), ("passed", "passed"))
