@@ -112,8 +112,8 @@ print(logits[:3])
 # %%
 claim(
     setup.apart(logits) < 1e-4,
-    f"Computed by the server and in this notebook, the 200 answers differ by "
-    f"{setup.apart(logits):.0e} at most.",
+    "Triton's 200 answers are those of the network in this notebook; the largest difference is "
+    f"{setup.apart(logits):.0e}.",
     "Run the cells of this section again.",
     id="python.classifier",
 )
@@ -244,7 +244,7 @@ claim(
 # %% [markdown]
 # ### The production guide's chat
 #
-# BLS may also ask in a loop. [This loop](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU for one token after the other. We ran it in four cases, with [random logits](models/ibuddha_chitchat/1/model.py) in the GPT's place:
+# BLS may also ask in a loop. [This loop](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU for one token after the other. We ran it in four cases, with [random logits](models/ibuddha_chitchat/1/model.py) in the GPT's place. (The server warns: the answer lacks the batch's dimension.)
 
 # %%
 claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="python.chat")
@@ -260,7 +260,7 @@ claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="pyth
 #
 # ## What an instance costs
 #
-# Each instance is a process, because one Python process computes on one core at a time. Here we load the classifier with four instances, then with one, and list its processes:
+# Each instance is a process (a *stub*), because the code of one Python process runs on one core at a time. We load the classifier with four instances, then with one, and list its processes:
 
 # %% language="bash" tags=["triton"]
 # for count in 4 1; do
@@ -271,7 +271,7 @@ claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="pyth
 # done
 
 # %% [markdown]
-# The price is memory, above all for imports such as torch's. In NVIDIA's container each process imports for itself. This course's server starts processes as copies of one that has imported torch already, and a copy shares its memory. The table has both, in megabytes that no other process shares:
+# The price is memory, most of it for imports such as torch. In NVIDIA's container each process imports for itself. This course's server copies a process that has imported torch already, and the copies share that memory. The table has both, in megabytes that a process does not share:
 
 # %%
 costs = setup.costs(models, lab)  # on two servers: half a minute to 3
@@ -288,13 +288,16 @@ claim(
 # %% [markdown]
 # So add instances when requests wait *and* cores are free; else they only need memory.
 #
-# On a machine without a GPU, `KIND_GPU` is refused. With one, the code itself moves its network there: `args["model_instance_kind"]` and `args["model_instance_device_id"]` say where (verified).
-#
+# Without a GPU, `KIND_GPU` is refused. With one, the code itself moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (verified).
+
+# %% [markdown]
 # ## Without a config
+#
+# A model may bring its own config, in the method `auto_complete_config`. We load one without a config.pbtxt, and once with a config that differs.
 #
 # <details><summary>Under the hood: a model that brings its own config</summary>
 #
-# A static method of the class completes the config. With it, the folder needs no config.pbtxt:
+# It is a static method of the class:
 #
 # ```python
 # @staticmethod
@@ -312,7 +315,7 @@ claim(
 # %%
 claim(
     "dims" in setup.without_config(lab)["conflict"],
-    "With this method and no config, a model is loaded; its input is "
+    "With the method and no config, the model is loaded; its input is "
     f"{setup.without_config(lab)['filled']}. With a config of other dims it is refused: "
     f"{setup.without_config(lab)['conflict']}",
     "Run this cell again.",
