@@ -117,13 +117,13 @@ claim(
 # %% tags=["triton"]
 by_default = core.compile_model(converted, "CPU")
 chosen = by_default.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-table, off = {"default": compute(converted)}, {}
+table = {"default": compute(converted)}
 for kind in ("f32", chosen):
     table[kind] = compute(converted, INFERENCE_PRECISION_HINT=kind)
 for kind, logits in table.items():
-    off[kind] = np.abs(logits - expected).max()
+    apart = np.abs(logits - expected).max()
     verdicts = (logits.argmax(1) != expected.argmax(1)).sum()
-    print(f"{kind}: differs by {off[kind]:.0e}, {verdicts} verdicts changed")
+    print(f"{kind}: differs by {apart:.0e}, {verdicts} verdicts changed")
 
 # %%
 claim(
@@ -134,7 +134,7 @@ claim(
 )
 
 # %% [markdown]
-# A processor with bfloat16 instructions gets bf16 by default: faster, and further from PyTorch. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)), but not for fp32.
+# A processor with instructions for bfloat16, numbers of 16 bits, gets bf16 by default: faster, and further from PyTorch. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)), but not for fp32.
 #
 # <details><summary>Under the hood: fp32, layer by layer</summary>
 #
