@@ -360,6 +360,12 @@ claim(
 
 # %% [markdown]
 # The price of the speed is memory (the process has Python, torch and the compiler), and a client that waits. Let a [warm-up](../../1_architecture/07__model_repository_manager/07__model_repository_manager.ipynb#Warm-up) compile instead: Triton sends these rows while it loads the model, before clients find it.
+#
+# <details><summary>Under the hood: where the gain comes from</summary>
+#
+# Part of it is the layout in memory: PyTorch's usual one slows TorchScript's convolutions on a CPU. Try TorchScript of `net.to(memory_format=torch.channels_last)`, too: measured here, it took about two thirds of the time.
+#
+# </details>
 
 # %% tags=["triton"]
 WARMUP = """
