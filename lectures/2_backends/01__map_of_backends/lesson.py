@@ -1,14 +1,14 @@
 # ---
 # title: A map of the backends
-# minutes: 24
+# minutes: 23
 # ---
 
 # %% [markdown]
 # # A map of the backends
 #
-# **Question.** You have a trained model, and a config from somebody's slides. Which part of Triton will compute it? Does this server have that part?
+# **Question.** You have a trained model in a file. Which part of Triton computes it, and what do you write into its config?
 #
-# A *backend* computes models of one kind. This lecture follows [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). They have three tables: relevant backends, their names, which to take when. We try them.
+# A *backend* is the part of Triton that computes models of one kind. This lecture follows [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), a backend per notebook; here you see all of them once.
 
 # %%
 import setup
@@ -23,35 +23,33 @@ setup.set_places(lab)  # TRITON_BACKENDS: its folder of backends, TRITON_LOG: it
 # %% [markdown]
 # ## What is here
 #
-# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. In NVIDIA's container, the folder is `/opt/tritonserver/backends`. This server has:
+# A server has a folder of backends; in NVIDIA's container it is `/opt/tritonserver/backends`. For backend `X`, Triton loads the library `libtriton_X.so` from the folder `X`, or, if there is none, the program `model.py` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)). This server has:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_BACKENDS
 # ls */libtriton_*.so */model.py
 
 # %% [markdown]
-# NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. The one for ONNX prepares the model in Python, but computes its answers [without Python](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
+# In NVIDIA's container nearly all are libraries. On a laptop, this course has programs in Python in their place: *stand-ins*. They take the same models and configs.
 #
-# We load one model of each kind (20 s). Where nothing follows the name, it was loaded:
+# Now we load one model of each kind (20 s). Where nothing follows the name, it was loaded:
 
 # %% language="bash" tags=["triton"]
 # for model in square digits_{onnx,torch,openvino,tf} forest_xgboost jpeg_dali engine{,_llm}; do
 #   echo "$model: $(curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load |
-#     sed "s|$TRITON_MODELS/||g" | cut -c1-300)"
+#     sed "s|$TRITON_MODELS/||g" | cut -c1-170)"
 # done
 
 # %% [markdown]
-# The two that are refused need an NVIDIA GPU: [TensorRT](../10__tensorrt/10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](../11__llm_backends/11__llm_backends.ipynb) loads it.
+# The last two are for TensorRT and TensorRT-LLM, which need an NVIDIA GPU.
 #
-# What does the server say about the others? `/v2/models/M/config` is the config that it has completed:
+# Which file does each backend take, and what computes it here? A server tells how it serves a model: `get_model_config` returns the completed config, and its field `runtime` names the program that computes. It is empty where a library does.
 
 # %% tags=["triton"]
 import os
-from pathlib import Path
 
 import pandas as pd
 import tritonclient.http as http
-from tritonclient.utils import InferenceServerException
 
 client = http.InferenceServerClient(os.environ["TRITON_HTTP"], network_timeout=300)
 MODELS = {
@@ -63,167 +61,38 @@ MODELS = {
 # %% tags=["triton"]
 rows = {}
 for backend, model in MODELS.items():
-    rows[backend] = {"here": "refused", "platform": "", "runtime": "", "default_model_filename": ""}
+    files = sorted(file.name for file in (models / model / "1").glob("[a-z]*"))
+    rows[backend] = {"files in 1/": ", ".join(files), "here": "refused"}
     if client.is_model_ready(model):
-        config = client.get_model_config(model)
-        library = Path(os.environ["TRITON_BACKENDS"], backend, f"libtriton_{backend}.so")
-        rows[backend]["here"] = "real" if library.exists() else "stand-in"
-        for field in ("platform", "runtime", "default_model_filename"):
-            rows[backend][field] = config.get(field, "")
-        rows[backend]["kind"] = config["instance_group"][0]["kind"]
+        runtime = client.get_model_config(model)["runtime"]
+        rows[backend]["here"] = "stand-in" if runtime == "model.py" else "library"
 
-matrix = pd.DataFrame.from_dict(rows, orient="index").fillna("")
+matrix = pd.DataFrame.from_dict(rows, orient="index")
 matrix
 
 # %%
-replaced = matrix["here"] == "stand-in"
-right = (matrix["runtime"][replaced] == "model.py").all() and matrix["runtime"]["python"] == ""
 claim(
-    right and replaced.sum() == 6 and matrix["here"]["python"] == "real",
-    "A stand-in of this course shows model.py in the field runtime. The real Python backend shows "
-    "nothing there.",
+    (matrix["here"] == "stand-in").sum() == 6 and matrix["here"]["python"] == "library",
+    "Seven kinds of models are served here: six by stand-ins, and Python models by Triton's own "
+    "library.",
     "Look at the table: which model was refused?",
     premise=setup.loaded_here(matrix),
     id="map.matrix",
 )
 
 # %% [markdown]
-# The server fills in `platform` and, where there is one, the file's name. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
+# So the file decides: each backend looks for a file of its own name. These names are defaults; `default_model_filename` in the config gives another. vLLM, which reads `model.json`, takes minutes to load: [a later notebook](../11__llm_backends/11__llm_backends.ipynb) does it.
 #
-# ## Two fields for one thing
-#
-# `backend` names the part of Triton that computes. `platform` is older: one word for a backend and its format. The slides list eleven:
-
-# %% tags=["triton"]
-SLIDES = [  # pairs of backend and platform; "" where the slides have none
-    ("dali", ""), ("python", "python"), ("fil", "xgboost"), ("fil", "lightgbm"),
-    ("fil", "treelite"), ("pytorch", "pytorch_libtorch"),
-    ("tensorflow", "tensorflow_savedmodel"), ("tensorflow", "tensorflow_graphdef"),
-    ("onnxruntime", "onnxruntime_onnx"), ("openvino", "openvino_ir"), ("", "tensorrt_llm"),
-    ("tensorrt", "tensorrt_plan"), ("ensemble", ""),
-]  # fmt: skip
-print(*[platform for _, platform in SLIDES if platform])
-
-# %% [markdown]
-# To try a name, we load a model that has a config and no files, so it is refused in any case. What counts is the reason: with one of the three in `UNKNOWN`, the server does not know the name. If it cannot read a *config*, only the log has a reason (at work: `docker logs`).
-
-# %% tags=["triton"]
-import functools
-import shutil
-
-TENSORS = """
-max_batch_size: 4
-input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } ]
-"""
-UNKNOWN = ("unexpected platform type", "unable to find backend library", "Could not determine")
-
-
-def write_tried(lines):
-    home = models / "tried"
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    (home / "config.pbtxt").write_text(lines + TENSORS)
-    if '"python"' in lines:  # without a file, the Python backend of 24.10 waits for ever
-        (home / "1/model.py").write_text("import this_is_missing")
-
-
-# %% tags=["triton"]
-@functools.cache
-def refusal(lines):
-    """Load a model with these lines in its config; return what the client and the log say."""
-    write_tried(lines)
-    log = Path(os.environ["TRITON_LOG"])
-    before = log.stat().st_size
-    try:
-        client.load_model("tried")
-        client.unload_model("tried")
-        return ""
-    except InferenceServerException as error:
-        return f"{error.message()}\n{log.read_bytes()[before:].decode(errors='replace')}"
-    finally:
-        shutil.rmtree(models / "tried")
-
-
-def knows(lines):  # yes: the refusal is about something else than the name
-    return "no" if any(words in refusal(lines) for words in UNKNOWN) else "yes"
-
-
-# %%
-predict(
-    "map.platforms",
-    "How many of these eleven does the server accept, where the config has no `backend`?",
-    unit="platforms",
-)
-
-# %% tags=["triton"]
-tried = []
-for part, platform in SLIDES:
-    one, other = f'backend: "{part}"', f'platform: "{platform}"'
-    row = {"backend": part, "platform": platform}
-    row["only backend"] = knows(one) if part else ""
-    row["only platform"] = knows(other) if platform else ""
-    row["both"] = knows(f"{one}\n{other}") if part and platform else ""
-    tried.append(row)
-
-mixed = knows('backend: "fil"\nplatform: "tensorrt_plan"')  # two that do not fit together
-print("Does it know backend fil with platform tensorrt_plan?", mixed)
-names = pd.DataFrame(tried)
-names
-
-# %%
-accepted = set(names.loc[names["only platform"] == "yes", "platform"])
-compare("map.platforms", len(accepted), unit="platforms", premise=setup.all_tried(names))
-others = {"python", "openvino_ir"}
-claim(
-    "onnxruntime_onnx" in accepted and not accepted & others and mixed == "yes",
-    f"Accepted without backend: {', '.join(sorted(accepted))}. With a backend, platform is not "
-    "read: the server accepts fil with tensorrt_plan.",
-    "Run the cells of this section again.",
-    id="map.known",
-)
-
-# %% [markdown]
-# So write `backend`. Only an ensemble has none (the last row): it has `platform: "ensemble"`.
-#
-# <details><summary>Errata: the backend slides</summary>
-#
-# Five of [the slides'](../../00__start/00__start.ipynb#The-documents-behind-the-course) eleven are platforms. For the others write `backend`; for TensorRT-LLM `tensorrtllm`. FIL's format is the *parameter* `model_type`.
-#
-# </details>
-#
-# ## Marked as out of date
-#
-# The backend slides call five of their fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's, `identity` and `repeat`:
-
-# %% tags=["triton"]
-OLD = ("fastertransformer", "stateful", "square", "custom", "identity", "repeat")
-old = {name: refusal(f'backend: "{name}"') for name in OLD}
-for name, words in old.items():
-    print(f"{name:18}", words.partition("argument: ")[2].partition(",")[0])
-
-# %%
-gone = all("unable to find backend library" in each for each in old.values())
-claim(gone, "This server has none of the six.", "Run the cell again.", id="map.old")
-
-# %% [markdown]
-# | the slides' row | today |
-# |---|---|
-# | C++, custom | the old custom API is [removed](https://github.com/triton-inference-server/backend#what-about-backends-developed-using-the-legacy-custom-backend-api); a backend is a library, or a model.py |
-# | stateful | [implicit state](../../1_architecture/04__sequences/04__sequences.ipynb) in its place |
-# | square, and Triton's identity, repeat | backends in C++, small examples; our *model* `square` is another thing |
-# | FasterTransformer | a [research tool](https://github.com/triton-inference-server/fastertransformer_backend); take TensorRT-LLM |
-
-# %% [markdown]
 # ## Which when
 #
-# The slides' last table, upstream's [support matrix](https://github.com/triton-inference-server/backend/blob/main/docs/backend_platform_support_matrix.md) beside it, and what this server has:
+# What is each backend for, and on which hardware? By the slides' last table and [NVIDIA's matrix](https://github.com/triton-inference-server/backend/blob/main/docs/backend_platform_support_matrix.md) (release 24.10, x86):
 
 # %%
 which = setup.which(matrix)
 which
 
 # %%
-on_cpu = which[["CPU" in text for text in which["upstream, x86"]]]
+on_cpu = which[["CPU" in text for text in which["runs on"]]]
 lost = set(on_cpu.index[on_cpu["this server"] == "refused"])
 claim(
     len(on_cpu) == 8 and not lost,
@@ -235,25 +104,98 @@ claim(
 )
 
 # %% [markdown]
-# The set changes between releases ([table](../14__images/14__images.ipynb#Your-release-has)): TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068), and a user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, the matrix has only TensorRT and ONNX Runtime. So look into the image that you will run. (GPUs: not verified here.)
+# Not every image has every backend. TensorFlow's is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068); a user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988); on Windows there are only TensorRT and ONNX Runtime. So look into the image that you will run ([all releases](../14__images/14__images.ipynb#Your-release-has)):
 #
-# ## Five mistakes
-#
-# One by hand, in a copy of `digits_onnx`:
-
-# %% language="bash" tags=["triton"]
-# cp -rT $TRITON_MODELS/digits_onnx $TRITON_MODELS/wrong
-# sed -i 's/^backend:/platform:/' $TRITON_MODELS/wrong/config.pbtxt
-# curl -sX POST $TRITON_HTTP/v2/repository/models/wrong/load
-# grep 'platform type' $TRITON_LOG | tail -1 | cut -d']' -f2-
-# rm -r $TRITON_MODELS/wrong
+# ```bash
+# docker run --rm nvcr.io/nvidia/tritonserver:24.10-py3 ls /opt/tritonserver/backends
+# ```
 
 # %% [markdown]
-# The client learns little, the log has the reason. Now five, with an explanation of each:
+# ## Two fields for one thing
+#
+# In a config, `backend` names the backend. Many configs have `platform` in its place, an older field: one word for a backend and its format. Four lines, each tried in a copy of `digits_onnx`:
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# tries=('backend: "onnxruntime"' 'platform: "onnxruntime_onnx"' 'backend: "onnx"' 'platform: "onnxruntime"')
+# for i in ${!tries[@]}; do
+#   cp -rT digits_onnx try_$i
+#   sed -i "s/^backend:.*/${tries[$i]}/" try_$i/config.pbtxt
+#   echo "${tries[$i]} $(curl -sX POST $TRITON_HTTP/v2/repository/models/try_$i/load | cut -c1-150)"
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/try_$i/unload -o /dev/null
+#   rm -r try_$i
+# done
+# grep 'platform type' $TRITON_LOG | tail -1 | cut -d']' -f2-  # the reason for the last one
+
+# %% [markdown]
+# The first two are right. The others have mixed them up: `onnx` is no backend, and `onnxruntime` no platform. For a wrong platform the client learns no reason: it stands in the server's log (at work: `docker logs`), the last line above.
+#
+# The slides' table of platforms has eleven: `python xgboost lightgbm treelite pytorch_libtorch tensorflow_savedmodel tensorflow_graphdef onnxruntime_onnx openvino_ir tensorrt_llm tensorrt_plan`. We load a model with each.
+
+# %%
+predict(
+    "map.platforms",
+    "How many of these eleven does the server accept, where the config has no `backend`?",
+    unit="platforms",
+)
+
+# %%
+names = setup.try_names(lab)  # the models have no files: it reads why each is refused
+names[["backend", "platform alone"]]
+
+# %%
+accepted = set(names.index[names["platform alone"] == "accepted"])
+compare("map.platforms", len(accepted), unit="platforms", premise=setup.all_tried(names))
+others = {"python", "openvino_ir"}
+claim(
+    "onnxruntime_onnx" in accepted and not accepted & others and setup.mixed(lab),
+    f"Accepted without backend: {', '.join(sorted(accepted))}. With a backend, platform is not "
+    "read: the server accepts fil with tensorrt_plan.",
+    "Run the cells of this section again.",
+    id="map.known",
+)
+
+# %% [markdown]
+# So write `backend`: every backend has a name, but few have a platform. Only an ensemble, which has no backend, needs `platform: "ensemble"`.
+#
+# <details><summary>Errata: the backend slides</summary>
+#
+# Five of [the slides'](../../00__start/00__start.ipynb#The-documents-behind-the-course) eleven are platforms. For the others write `backend`; for TensorRT-LLM `tensorrtllm`. FIL's format is the *parameter* `model_type`.
+#
+# </details>
+#
+# ## Marked as out of date
+#
+# Older guides name backends that you need no longer: the fold says what to take in place of each.
+#
+# <details><summary>Five rows of the slides' table</summary>
+#
+# | the slides' row | today |
+# |---|---|
+# | C++, custom | [removed](https://github.com/triton-inference-server/backend#what-about-backends-developed-using-the-legacy-custom-backend-api); a backend is a library, or a model.py |
+# | stateful | [implicit state](../../1_architecture/04__sequences/04__sequences.ipynb) |
+# | square | an example in C++, like identity and repeat; our *model* `square` is another thing |
+# | FasterTransformer | a [research tool](https://github.com/triton-inference-server/fastertransformer_backend); take TensorRT-LLM |
+#
+# </details>
+
+# %%
+claim(
+    setup.gone(lab),
+    "We asked this server for fastertransformer, stateful, square, custom, identity and repeat: it "
+    "has none of the six.",
+    "Run the cell again.",
+    id="map.old",
+)
+
+# %% [markdown]
+# ## Five mistakes
+#
+# Each is made in a copy of `digits_onnx`. The first line says what is wrong; "Triton's own words" are what you would get at work:
 
 # %%
 config_with = mistakes.config
-made = mistakes.provoke(lab, "digits_onnx", {  # it has two versions: some refusals name both
+made = mistakes.provoke(lab, "digits_onnx", {
     "the format as backend": config_with("onnxruntime", "onnx"),
     "the backend as platform": config_with("backend:", "platform:"),
     "the slides' OpenVINO": config_with('backend: "onnxruntime"', 'platform: "openvino_ir"'),
@@ -281,20 +223,32 @@ task("map.names", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# What does a server that you meet at work compute, and by which backends?
+# For a new model: a config to begin with. For a server that you take over: a program that lists its models with their backends, and what an image needs.
 
 # %%
-show("at_work/backends.py")
+show("at_work/config.pbtxt", "at_work/backends.py")
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS && mkdir -p mine/1
+# cp digits_onnx/1/model.onnx mine/1/ && cp $OLDPWD/at_work/config.pbtxt mine/
+# curl -sX POST $TRITON_HTTP/v2/repository/models/mine/load
 
 # %% tags=["triton"]
 # %run at_work/backends.py
 
 # %% [markdown]
+# - A network on a CPU: ONNX Runtime; on Intel's, try OpenVINO, too.
+# - On NVIDIA's GPUs: ONNX Runtime first, TensorRT for speed; vLLM for language models.
+# - A PyTorch model that does not export: PyTorch. Trees: FIL. Any other code: Python.
+#
+# Then see whether its answers [are the same](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
+
+# %% [markdown]
 # ## What to remember
 #
-# - `backend` names the part of Triton that computes. Beside `ensemble`, five platforms are left; each stands for a backend and its format.
-# - `/v2/models/M/config` says how a model is served. Its `runtime` is `model.py` where a stand-in answers, and empty where a library does.
-# - Each image has its own set of backends. Look at yours.
+# - The model's file leads to its backend. Write the backend's name into the field `backend`.
+# - `platform` is an older field that few backends have; an ensemble needs it.
+# - Each image has its own set of backends: look into yours before you choose.
 
 # %% [markdown]
 # ## Check yourself

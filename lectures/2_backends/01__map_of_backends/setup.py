@@ -2,16 +2,19 @@
 
 setup.repository(models)       # one model per backend
 setup.which(matrix)            # which backend to take when, and what this server has
+setup.try_names(lab)           # the backend slides' names, each in a config of its own
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pandas as pd
 
 from workbook import zoo
+from workbook.common.errors import Refusal
 from workbook.lessons.premises import Premise
 from workbook.lessons.workspace import copy
 from workbook.server import Triton, assemble
@@ -28,20 +31,37 @@ MODELS = {
     "tensorrt": "engine",
     "tensorrtllm": "engine_llm",
 }
-#: The backend slides' last table, beside upstream's support matrix: purpose → the slides'
-#: hardware, upstream's hardware (x86, release 24.10), backend.
+#: The backend slides' last table, its hardware by upstream's support matrix (x86, release 24.10):
+#: purpose → hardware, backend.
 WHICH = {
-    "preparing images and sound": ("CPU/GPU", "CPU, GPU", "dali"),
-    "logic that fits no other form": ("CPU/GPU", "CPU, GPU", "python"),
-    "ensembles of trees": ("CPU/GPU", "CPU, GPU", "fil"),
-    "PyTorch models as they are": ("CPU/GPU", "CPU, GPU", "pytorch"),
-    "TensorFlow models as they are": ("CPU/GPU", "CPU, GPU until 25.02", "tensorflow"),
-    "language models, quickly set up": ("CPU/GPU", "CPU, GPU", "vllm"),
-    "models in ONNX": ("CPU/GPU", "CPU, GPU", "onnxruntime"),
-    "language models on NVIDIA's GPUs": ("GPU", "GPU", "tensorrtllm"),
-    "models without a GPU": ("CPU", "CPU, not on ARM", "openvino"),
-    "the fastest on NVIDIA's GPUs": ("GPU", "GPU", "tensorrt"),
+    "preparing images and sound": ("CPU, GPU", "dali"),
+    "logic that fits no other form": ("CPU, GPU", "python"),
+    "ensembles of trees": ("CPU, GPU", "fil"),
+    "PyTorch models as they are": ("CPU, GPU", "pytorch"),
+    "TensorFlow models as they are": ("CPU, GPU; until 25.02", "tensorflow"),
+    "language models, quickly set up": ("CPU, GPU", "vllm"),
+    "models in ONNX": ("CPU, GPU", "onnxruntime"),
+    "language models on NVIDIA's GPUs": ("GPU", "tensorrtllm"),
+    "models without a GPU": ("CPU (not ARM)", "openvino"),
+    "the fastest on NVIDIA's GPUs": ("GPU", "tensorrt"),
 }
+#: The backend slides' table of names: pairs of backend and platform; "" where it has none.
+NAMES = [
+    ("dali", ""), ("python", "python"), ("fil", "xgboost"), ("fil", "lightgbm"),
+    ("fil", "treelite"), ("pytorch", "pytorch_libtorch"),
+    ("tensorflow", "tensorflow_savedmodel"), ("tensorflow", "tensorflow_graphdef"),
+    ("onnxruntime", "onnxruntime_onnx"), ("openvino", "openvino_ir"), ("", "tensorrt_llm"),
+    ("tensorrt", "tensorrt_plan"), ("ensemble", ""),
+]  # fmt: skip
+#: Backends that are out of date or examples.
+OLD = ("fastertransformer", "stateful", "square", "custom", "identity", "repeat")
+#: A refusal with one of these says that the server does not know a name.
+_UNKNOWN = ("unexpected platform type", "unable to find backend library", "Could not determine")
+_TENSORS = """
+max_batch_size: 4
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } ]
+"""
 _ENGINE = """\
 backend: "{backend}"
 max_batch_size: 8
@@ -59,6 +79,7 @@ def repository(models: Path) -> None:
         (home / "1").mkdir(parents=True, exist_ok=True)
         (home / "1/model.plan").write_bytes(b"an engine is built for one kind of GPU")
         (home / "config.pbtxt").write_text(_ENGINE.format(backend=backend), "utf-8")
+    shutil.rmtree(models / "digits_onnx/2")  # one version, so that a refusal names one
 
 
 def set_places(lab: Triton) -> None:
@@ -73,29 +94,82 @@ def loaded_here(table: pd.DataFrame) -> Premise:
     return Premise(not set(lost) - {"tensorrt", "tensorrtllm"}, f"these were refused: {lost}")
 
 
+def refusal(server: Triton, lines: str) -> str:
+    """Load a model with these lines in its config; returns what the client and the log say.
+
+    The model has no files, so it is refused in any case.
+    """
+    home = server.repository / "tried"
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    (home / "config.pbtxt").write_text(lines + _TENSORS, "utf-8")
+    if '"python"' in lines:  # without a file, the Python backend of 24.10 waits for ever
+        (home / "1/model.py").write_text("import this_is_missing", "utf-8")
+    begin = server.log_size()
+    try:
+        server.load("tried")
+    except Refusal as error:
+        return f"{error.message}\n{server.log_text(begin)}"
+    finally:
+        shutil.rmtree(home)
+    server.unload("tried", report=lambda _: None)
+    return ""
+
+
+def knows(server: Triton, lines: str) -> bool:
+    """Whether the refusal of a model with these lines is about something else than a name."""
+    reason = refusal(server, lines)
+    return not any(words in reason for words in _UNKNOWN)
+
+
+def try_names(server: Triton) -> pd.DataFrame:
+    """Load a model with each name of `NAMES`, as a backend and as a platform alone."""
+    rows = []
+    for backend, platform in NAMES:
+        if platform:
+            alone = knows(server, f'platform: "{platform}"')
+            known = bool(backend) and knows(server, f'backend: "{backend}"')
+            rows.append({
+                "backend": backend or "(none)",
+                "platform": platform,
+                "platform alone": "accepted" if alone else "refused",
+                "backend alone": "accepted" if known else "refused",
+            })  # fmt: skip
+    return pd.DataFrame(rows).set_index("platform")
+
+
+def mixed(server: Triton) -> bool:
+    """Whether a backend is accepted with another backend's platform."""
+    return knows(server, 'backend: "fil"\nplatform: "tensorrt_plan"')
+
+
+def gone(server: Triton) -> bool:
+    """Whether the server has none of the backends `OLD`."""
+    words = "unable to find backend library"
+    return all(words in refusal(server, f'backend: "{name}"') for name in OLD)
+
+
 def all_tried(names: pd.DataFrame) -> Premise:
     """Premise: the server knew each of its own backends, so each refusal is about a name."""
     here = names[names["backend"].isin(list(MODELS))]
     return Premise(
-        bool((here["only backend"] == "yes").all()),
+        bool((here["backend alone"] == "accepted").all()),
         "the server refused backends that it has, so its refusals say nothing about the names",
     )
 
 
 def which(table: pd.DataFrame) -> pd.DataFrame:
-    """Show the slides' table of purposes beside upstream's support matrix and this machine.
+    """Show which backend to take for what, on which hardware, and what this server has.
 
     Args:
-        table: one row per backend; `here` is stand-in, real or refused.
+        table: one row per backend; `here` is stand-in, library or refused.
     """
     rows = {
         purpose: {
             "backend": backend,
-            "slides": slides,
-            "upstream, x86": upstream,
-            "this server": table["here"].get(backend, "left out"),
+            "runs on": hardware,
+            "this server": table["here"].get(backend, "not tried"),
         }
-        for purpose, (slides, upstream, backend) in WHICH.items()
+        for purpose, (hardware, backend) in WHICH.items()
     }
     return pd.DataFrame(rows).T
 

@@ -7,6 +7,10 @@ setup.costs(models, lab)                  # processes and memory of one instance
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
+import io
 import re
 import shutil
 import time
@@ -20,7 +24,7 @@ import pandas as pd
 
 from workbook import measure, zoo
 from workbook.common import paths
-from workbook.common.errors import RequestError, WorkbookError
+from workbook.common.errors import Refusal, RequestError, WorkbookError
 from workbook.lessons import formats, laboratory, mistakes, place
 from workbook.lessons.premises import Premise, attempt
 from workbook.lessons.runs import infer
@@ -36,6 +40,23 @@ HERE = Path(__file__).parent / "models"
 _ANSWERED = "an answer of shape "
 #: Milliseconds that each of the two models takes that `panel` calls.
 SLEEP_MS = 150
+#: A model whose code completes its config.
+_COMPLETES = """\
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.set_max_batch_size(8)
+        config.add_input({"name": "x", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.add_output({"name": "double", "data_type": "TYPE_FP32", "dims": [-1]})
+        return config
+
+    def execute(self, requests):
+        x = [pb.get_input_tensor_by_name(r, "x").as_numpy() for r in requests]
+        return [pb.InferenceResponse([pb.Tensor("double", 2 * each)]) for each in x]
+"""
 #: The number of requests that the experiment on errors sends at once.
 TOGETHER = 4
 
@@ -82,6 +103,11 @@ def rewrite(old: str, new: str) -> mistakes.Change:
     return made
 
 
+def apart(logits: Array) -> float:
+    """The largest difference of logits from those that the network gives in this process."""
+    return float(np.abs(logits - formats.reference()).max())
+
+
 def in_process(home: Path) -> Callable[[Array], Array]:
     """Return the network in this process, called as `focus_python` calls it."""
     space: dict[str, Any] = {}
@@ -90,25 +116,124 @@ def in_process(home: Path) -> Callable[[Array], Array]:
     return lambda images: net(torch.from_numpy(images)).numpy()
 
 
-def chat(server: Triton) -> tuple[dict[str, str], int]:
+@functools.cache  # a claim's condition and its text measure once
+def others(server: Triton) -> Others:
+    """Read the counter of `tally`, and ask `panel` and `collected`."""
+    (total,) = re.findall(r"(?m)^sharp_total\{.*\} (\S+)$", server.metrics())
+    for name in ("panel", "collected"):
+        server.load(name)
+    began = time.perf_counter()
+    added = infer(server, "panel", X=np.ones((1, 1), np.float32))["Y"].item()
+    took = time.perf_counter() - began
+    counts = infer(server, "collected", start=np.array([4], np.int32))["counts"].tolist()
+    return Others(int(float(total)), added, took, counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Others:
+    """What models have answered that ask others.
+
+    Attributes:
+        counter: the metric of `tally`.
+        added, took: the answer of `panel`, and the seconds that it took.
+        counts: the answers of `countdown` that `collected` has joined.
+    """
+
+    counter: int
+    added: float
+    took: float
+    counts: list[int]
+
+    @property
+    def right(self) -> bool:
+        """Whether the models have answered what their code says."""
+        return self.counter > 0 and self.added == 4 and self.counts == [4, 3, 2, 1]
+
+    def __str__(self) -> str:
+        return (
+            f"tally's counter grows by this number each time that the cell runs. panel had both "
+            f"answers after {1000 * self.took:.0f} ms. collected has joined {self.counts}."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Replies:
+    """The shape of the loop's answer, or the model's message, by case."""
+
+    by_case: dict[str, str]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The messages of the cases without an answer."""
+        items = self.by_case.items()
+        return {case: reply for case, reply in items if not reply.startswith(_ANSWERED)}
+
+    @property
+    def lost(self) -> int:
+        """How many cases had no answer."""
+        return len(self.failed)
+
+    def __str__(self) -> str:
+        reasons = (f"{case} ({reply.partition(':')[0]})" for case, reply in self.failed.items())
+        answered = ", ".join(case for case in self.by_case if case not in self.failed)
+        return f"It answers in this case: {answered}. It fails in these: {'; '.join(reasons)}."
+
+
+@functools.cache
+def chat(server: Triton) -> Replies:
     """Run the production guide's loop in four cases.
 
     Args:
         server: from `laboratory`. The model that is asked is missing first. Then it gives logits
             as the guide's config says, then as its text says.
-
-    Returns:
-        The answer's shape or the model's message, by case; and how many cases failed.
     """
     server.load("ibuddha_chitchat_bls")
     replies = {"no GPT": _reply(server)}
     _load_gpt(server, "[ 13088 ]")
-    replies["logits of the last place"] = _reply(server)
-    replies["the same, two rows"] = _reply(server, rows=2)
+    replies["one row, logits of the last place"] = _reply(server)
+    replies["two rows"] = _reply(server, rows=2)
     _load_gpt(server, "[ -1, 13088 ]")
     replies["logits of all places"] = _reply(server)
     server.unload("ibuddha_chitchat")
-    return replies, sum(not reply.startswith(_ANSWERED) for reply in replies.values())
+    return Replies(replies)
+
+
+def handover(server: Triton) -> bool:
+    """Send eight long inputs to `handover`, which keeps the arrays of all of them.
+
+    Returns:
+        Whether numpy's arrays lie in the model's own memory, DLPack's in the memory that it shares
+        with the server, and all still hold what was sent.
+    """
+    server.unload("handover", report=lambda _: None)  # so that it has kept nothing
+    server.load("handover")
+    for number in range(8):
+        answer = infer(server, "handover", x=np.full(1_000_000, number, np.float32))
+    unchanged = answer["kept"].T.tolist() == [[*range(8)]] * 2
+    return bool(answer["memory"].tolist() == [b"own", b"shared"] and unchanged)
+
+
+@functools.cache
+def without_config(server: Triton) -> dict[str, str]:
+    """Load a model whose code completes its config: without a config, and with another one.
+
+    Returns:
+        The input that the server has, or why it refuses: by model.
+    """
+    other = 'backend: "python"\ninput { name: "x" data_type: TYPE_FP32 dims: [ 3 ] }\n'
+    for name in ("filled", "conflict"):
+        home = server.repository / name
+        (home / "1").mkdir(parents=True, exist_ok=True)
+        (home / "1/model.py").write_text(_COMPLETES, "utf-8")
+    (server.repository / "conflict/config.pbtxt").write_text(other, "utf-8")
+    server.load("filled")
+    (tensor,) = server.config("filled")["input"]
+    found = {"filled": f"{tensor['name']}, {tensor['data_type']}, dims {tensor['dims']}"}
+    try:
+        server.load("conflict")
+    except Refusal as error:
+        found["conflict"] = error.message.splitlines()[0].rpartition("Internal: ")[2]
+    return {"conflict": "", **found}
 
 
 def _load_gpt(server: Triton, dims: str) -> None:
@@ -168,9 +293,10 @@ def provoke(server: Triton) -> mistakes.Results:
 def add_row(server: Triton) -> formats.Row:
     """Measure `focus_python`, and add it to the table of formats."""
     net = in_process(server.repository / "focus_python")
-    return attempt(
-        lambda: formats.add(server, "focus_python", "Python", net), lambda row: row.repeated
-    )
+    with contextlib.redirect_stdout(io.StringIO()):  # of an unload that takes long
+        return attempt(
+            lambda: formats.add(server, "focus_python", "Python", net), lambda row: row.repeated
+        )
 
 
 def costs(models: Path, lab: Triton) -> pd.DataFrame:
@@ -183,7 +309,7 @@ def costs(models: Path, lab: Triton) -> pd.DataFrame:
         lab: the notebook's server. Its addresses are in the environment again afterwards.
 
     Returns:
-        The table of `instances`, and `memory_mb, plain` of the second server.
+        The table of `instances`: processes, and megabytes on both servers.
     """
     shared = instances(lab, "focus_python", (1, 4))
     try:
@@ -191,7 +317,11 @@ def costs(models: Path, lab: Triton) -> pd.DataFrame:
             other = instances(plain, "focus_python", (1, 4))
     finally:
         set_addresses(lab)
-    return shared.assign(**{"memory_mb, plain": other["memory_mb"]}).round()
+    return pd.DataFrame({
+        "processes": shared["processes"],
+        "MB, this course's server": shared["memory_mb"],
+        "MB, each imports for itself": other["memory_mb"],
+    }).round().astype(int)  # fmt: skip
 
 
 def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame:

@@ -6,9 +6,9 @@
 # %% [markdown]
 # # The OpenVINO backend
 #
-# **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
+# **Question.** The server has no GPU. Does OpenVINO answer faster than ONNX Runtime on the same cores, and does it give the same answers?
 #
-# The [backend](https://github.com/triton-inference-server/openvino_backend#supported-devices) is for Intel's CPUs. [From 25.10 on](../14__images/14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
+# OpenVINO is Intel's framework for computing networks on its processors; it runs on others, too. [Triton's backend](https://github.com/triton-inference-server/openvino_backend#supported-devices) uses CPUs. ([From 25.10 on](../14__images/14__images.ipynb#Your-release-has), `TARGET_DEVICE` chooses Intel's GPU or NPU.)
 
 # %%
 import setup
@@ -16,11 +16,12 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = setup.models()  # a network, as ONNX and as SavedModel, too; up to a minute
 lab = laboratory(models, only=[])  # a Triton server of this notebook's own
+setup.set_log(lab)  # TRITON_LOG: its log
 
 # %% [markdown]
 # ## Three ways in
 #
-# OpenVINO converts PyTorch, TensorFlow, TensorFlow Lite, ONNX, PaddlePaddle and JAX, and reads its own format, IR. Here is a network that tells whether a piece of a photo is sharp: from PyTorch, as an ONNX file of it, and as TensorFlow's SavedModel with its weights. `-1` is the batch.
+# First without Triton: how does a model get into OpenVINO? It converts PyTorch, TensorFlow, TensorFlow Lite, ONNX, PaddlePaddle and JAX. Here is the lecture's network, which tells whether a piece of a photo is sharp, from three of them. `-1` is the batch: any number of pictures.
 
 # %% tags=["triton"]
 import numpy as np
@@ -36,6 +37,9 @@ found = {
     "TensorFlow": ov.convert_model(models / "focus_onnx/saved"),
 }
 
+# %% [markdown]
+# Do all three give PyTorch's logits? OpenVINO *compiles* a model for a device before it computes; here for the CPU, with one thread, and in fp32 (`f32`):
+
 # %% tags=["triton"]
 core = ov.Core()
 with torch.inference_mode():
@@ -43,7 +47,7 @@ with torch.inference_mode():
 
 
 def compute(model, **options):
-    """The logits of the 200 pictures, on the CPU, with one thread."""
+    """The logits of the 200 pictures."""
     compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1, **options})
     return np.asarray(compiled(pictures)[0], np.float32)
 
@@ -51,12 +55,12 @@ def compute(model, **options):
 away = {}
 for source, model in found.items():
     away[source] = np.abs(compute(model, INFERENCE_PRECISION_HINT="f32") - expected).max()
-    print(source, model.inputs, model.outputs, f"differs by {away[source]:.0e}", sep="\n  ")
+    print(f"from {source:10}: logits differ from PyTorch's by {away[source]:.0e} at most")
 
 # %%
 claim(
     max(away.values()) < 1e-3,
-    f"In fp32 all three answer like PyTorch: logits differ by {max(away.values()):.0e} at most.",
+    "In fp32, all three answer like PyTorch: only rounding differs.",
     "Run the cells of this section again.",
     id="openvino.ways",
 )
@@ -64,7 +68,7 @@ claim(
 # %% [markdown]
 # ## The file
 #
-# From PyTorch, tensors may come without names. A config needs some, so we give them. `ov.save_model` writes the graph as `model.xml`, and the weights as `model.bin`.
+# OpenVINO's own format, *IR*, has two files: `ov.save_model` writes the graph as `model.xml`, and the weights as `model.bin`. Triton's config needs names of the tensors, and from PyTorch they may come without, so the cell names them.
 
 # %%
 predict(
@@ -104,30 +108,33 @@ claim(
 )
 
 # %% [markdown]
-# The *file* has half-precision weights, unless `compress_to_fp16=False`. What it *computes* in is another choice:
+# Half-precision weights are the default; `compress_to_fp16=False` keeps all bits.
+#
+# ## What it computes in
+#
+# In which precision OpenVINO *computes* is another choice: `INFERENCE_PRECISION_HINT`. Without it, the processor decides. We ask what was chosen here, and compare the logits:
 
 # %% tags=["triton"]
 by_default = core.compile_model(converted, "CPU")
 chosen = by_default.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-table, off = {"default": compute(converted)}, {}
+table = {"default": compute(converted)}
 for kind in ("f32", chosen):
     table[kind] = compute(converted, INFERENCE_PRECISION_HINT=kind)
 for kind, logits in table.items():
-    off[kind] = np.abs(logits - expected).max()
+    apart = np.abs(logits - expected).max()
     verdicts = (logits.argmax(1) != expected.argmax(1)).sum()
-    print(f"{kind}: differs by {off[kind]:.0e}, {verdicts} verdicts changed")
+    print(f"{kind}: differs by {apart:.0e}, {verdicts} verdicts changed")
 
 # %%
 claim(
     abs(table["default"] - table[chosen]).max() < 1e-3,
-    f"By default, OpenVINO computes in {chosen} on this processor. The logits differ from "
-    f"PyTorch's {off['default'] / off['f32']:,.0f} times as much as in f32.",
+    f"By default, OpenVINO computes in {chosen} on this processor: that gave the default's logits.",
     "Run the cell above again.",
     id="openvino.precision",
 )
 
 # %% [markdown]
-# A processor with bfloat16 instructions gets bf16 by default. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)). It has no parameter for fp32.
+# A processor with instructions for bfloat16, numbers of 16 bits, gets bf16 by default: faster, and further from PyTorch. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)), but not for fp32.
 #
 # <details><summary>Under the hood: fp32, layer by layer</summary>
 #
@@ -137,7 +144,7 @@ claim(
 #
 # ## The platform
 #
-# OpenVINO has no platform in Triton, so the config names the backend:
+# Now in Triton, whose config names the backend:
 
 # %%
 show("models/focus_openvino/config.pbtxt")
@@ -165,19 +172,10 @@ def ask(model, rows):
 client.load_model("focus_openvino")
 print(ask("focus_openvino", 8)[:2])
 
-# %% [markdown]
-# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) write a platform in place of the backend:
-
-# %% language="bash" tags=["triton"]
-# cp -rT $TRITON_MODELS/focus_openvino $TRITON_MODELS/printed
-# cd $TRITON_MODELS/printed
-# sed -i 's/^backend: "openvino"/platform: "openvino_ir"/' config.pbtxt
-# curl -sX POST $TRITON_HTTP/v2/repository/models/printed/load
-
 # %%
 claim(
-    lab.ready("focus_openvino") and not lab.ready("printed"),
-    "The server has no platform openvino_ir; it has a backend openvino.",
+    lab.ready("focus_openvino") and setup.refuses_platform(lab),
+    "The server has a backend openvino. With the platform openvino_ir, it refuses the same model.",
     "Run the cells of this section again.",
     id="openvino.platform",
 )
@@ -185,7 +183,7 @@ claim(
 # %% [markdown]
 # <details><summary>Errata: the backend slides</summary>
 #
-# `openvino_ir` is not a platform of Triton, so the server's log says "unexpected platform type". Write `backend: "openvino"`.
+# [They](../../00__start/00__start.ipynb#The-documents-behind-the-course) write `platform: "openvino_ir"`, which is not a platform of Triton: the server's log says "unexpected platform type". Write `backend: "openvino"`.
 #
 # </details>
 #
@@ -233,7 +231,7 @@ claim(
 )
 
 # %% [markdown]
-# So one pads, or does without Triton's batches. What does each cost a client that sends one picture?
+# The backend compiles the model for exactly `max_batch_size` rows. So one pads, or does without Triton's batches (`max_batch_size: 0`). What does each cost a client that sends one picture?
 
 # %% tags=["triton"]
 import timeit
@@ -261,12 +259,11 @@ claim(
 )
 
 # %% [markdown]
-# With `max_batch_size: 0` Triton joins no requests. Padding pays where most batches are nearly full.
-
-# %% [markdown]
+# So pad where most batches are nearly full. With `max_batch_size: 0` a lone picture is cheap, but Triton joins no requests.
+#
 # ## Settings
 #
-# *Streams* share the threads: each computes a request of its own, with one thread at least. So with one thread, there is one stream, whatever is set. The hint `LATENCY` asks for quick answers, `THROUGHPUT` for many side by side. perf_analyzer sends eight pictures per request, from a file, because its own random bits slow a processor down ([05](../05__onnxruntime/05__onnxruntime.ipynb#Settings)).
+# *Streams* share the threads: each computes a request of its own. A hint lets OpenVINO choose: `LATENCY` for a quick answer, `THROUGHPUT` for many side by side. What does it make of four settings, by the server's log?
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -277,28 +274,14 @@ claim(
 #   done >> $1/config.pbtxt
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$1/load
 # }
-# variant thread_1
-# variant latency PERFORMANCE_HINT=LATENCY
 # variant throughput PERFORMANCE_HINT=THROUGHPUT
 # variant streams_2 NUM_STREAMS=2
 # variant threads_2 INFERENCE_NUM_THREADS=2
 # variant both_2 INFERENCE_NUM_THREADS=2 NUM_STREAMS=2
-
-# %% language="bash" tags=["triton"]
-# cd $TRITON_MODELS
-# for turn in 1 2; do  # twice, because other programs may disturb one of them
-#   for model in thread_1 latency throughput streams_2 threads_2 both_2; do
-#     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
-#       -p 300 -s 200 -r 20 -f $model.$turn.csv > /dev/null
-#   done
-# done
-
-# %%
-print(*setup.chosen_settings(lab), sep="\n")  # from the server's log
-setup.read_times(models, setup.SETTINGS, turns=2).round(2)  # a second thread needs a free core
+# grep -oE "(throughput|streams_2|threads_2|both_2).*target .*" $TRITON_LOG | tail -4
 
 # %% [markdown]
-# Only `both_2` got the two streams that it asked for. Here they gain nothing: an instance computes one request at a time, so two streams want two instances.
+# Each stream needs a thread: only `both_2` got two. So first give the model as many threads as cores are free.
 #
 # <details><summary>Under the hood: streams and instances</summary>
 #
@@ -308,7 +291,7 @@ setup.read_times(models, setup.SETTINGS, turns=2).round(2)  # a second thread ne
 #
 # ## The same cores
 #
-# OpenVINO reads ONNX files as well (`default_model_filename`). Three ways to serve one network, with one thread each; ONNX Runtime computes in fp32:
+# Now the question. In `from_onnx`, OpenVINO reads an ONNX file. In `focus_onnx`, ONNX Runtime computes the same file, in fp32. Each has one thread.
 
 # %%
 show("models/from_onnx/config.pbtxt", "models/focus_onnx/config.pbtxt")
@@ -326,6 +309,7 @@ predict(
 # for model in from_onnx focus_onnx; do
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
+# # eight pictures per request, from a file: perf_analyzer's own random bits slow a processor down
 # for turn in 1 2 3; do  # three times, because two have to agree
 #   for model in focus_openvino from_onnx focus_onnx; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC -b 8 --input-data eight.json \
@@ -335,40 +319,53 @@ predict(
 
 # %%
 served = setup.read_times(models, ["focus_openvino", "from_onnx", "focus_onnx"])
-inside = setup.in_process(ir)  # without a server, where OpenVINO can compute in f32, too
-setup.side_by_side(served, inside)
+served[["ms"]].round(2)  # milliseconds for a request of eight pictures
 
 # %%
 faster = served["ms"]["focus_onnx"] / served["ms"]["focus_openvino"]
 compare("openvino.faster", faster, premise=setup.repeated(served))
+
+# %% [markdown]
+# Is it the framework, or the precision? Triton's backend cannot ask for fp32, so we measure that without a server, where sending and copying do not count either:
+
+# %%
+inside = setup.in_process(ir)
+inside[["ms"]].round(2)
+
+# %%
 gain = inside["ms"]["ONNX Runtime, f32"] / inside["ms"]
 claim(
     chosen == "f32" or gain["OpenVINO, default"] > 1.2 * gain["OpenVINO, f32"],
-    f"In-process, OpenVINO is {gain['OpenVINO, f32']:.1f} times as fast as ONNX Runtime in f32, and "
-    f"{gain['OpenVINO, default']:.1f} times in {chosen}, its default here. Served, sending and copying "
-    "are added to both.",
+    f"Without a server, OpenVINO is {gain['OpenVINO, f32']:.1f} times as fast as ONNX Runtime in "
+    f"f32, and {gain['OpenVINO, default']:.1f} times in {chosen}, its default here.",
     "Close other programs, and run the two cells above again.",
     premise=setup.precision_differs(inside),
     id="openvino.fp32",
 )
 
-# %%
-from workbook.lessons import formats
+# %% [markdown]
+# So compare in fp32 before you praise the framework, and compare verdicts before you take the faster precision. Clients that send one picture each fill the batches together:
 
-row = setup.measured(lab, ir)  # for the lecture's table; 10 seconds to a minute
+# %%
+row = setup.measured(lab, ir)  # pictures per second, with 1 and with 8 requests under way
+setup.compared()  # with this lecture's formats up to here; a minute at most
+
+# %%
 claim(
     row.at_8 > row.at_1,
-    f"With 8 under way: {row.at_8 / row.at_1:.1f} times as many as with 1. {row.served}",
-    "Close other programs, and run this cell again.",
+    f"With 8 requests under way, {row.at_8 / row.at_1:.1f} times as many pictures per second as with "
+    "1: a lone picture is computed with seven rows of padding.",
+    "Close other programs, and run the cell before this one again.",
     premise=setup.loads_differ(row),
     id="openvino.served",
 )
-formats.table()  # its columns: notebook 02; fp16, int8 and bf16 come from 13
 
 # %% [markdown]
-# The table's model fills each batch up to eight, so a lone picture costs as much as eight. In bf16, some verdicts near the threshold may change. Whether that matters is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
+# Whether other logits near the threshold matter, is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
 #
 # ## Five mistakes
+#
+# Each in a copy of `focus_openvino`:
 
 # %%
 from workbook.lessons import mistakes
@@ -380,13 +377,15 @@ made = mistakes.provoke(lab, "focus_openvino", {
     "a GPU": mistakes.config("KIND_CPU", "KIND_GPU"),
     "a word for a number": mistakes.config('string_value: "1"', 'string_value: "all"'),
 })  # fmt: skip
+made
+
+# %%
 claim(
     len(made.refused) == 5,
     "The server refuses all five.",
-    "Read below what it loads.",
+    "Read above what it loads.",
     id="openvino.mistakes",
 )
-made
 
 # %% [markdown]
 # With an NVIDIA GPU in the machine, OpenVINO still computes on the CPU.
@@ -404,7 +403,7 @@ task("openvino.lone", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Before a model moves to OpenVINO: what changes in its answers, by the framework, by the precision, and served?
+# Before a model moves to OpenVINO: what changes in its answers, by the framework, by the precision, and served? The config is that of `from_onnx` above; the program takes your ONNX file and your examples.
 
 # %%
 show("at_work/compare_openvino.py")
@@ -413,11 +412,16 @@ show("at_work/compare_openvino.py")
 # %run at_work/compare_openvino.py {models}/from_onnx/1/model.onnx {models}/pictures.npy from_onnx
 
 # %% [markdown]
+# - On Intel's CPU: serve the ONNX file with both, measure with perf_analyzer, and take OpenVINO if it is faster and the program finds no changed verdicts that matter.
+# - One request at a time: `max_batch_size: 0`. Many at once: padding and `dynamic_batching`.
+# - On ARM, or if all must be fp32: ONNX Runtime.
+
+# %% [markdown]
 # ## What to remember
 #
 # - `backend: "openvino"`, with `model.xml` and `model.bin`, or an ONNX file.
 # - With a `max_batch_size`, each batch is as large as that: pad, or refuse, or set 0 and do without Triton's batcher.
-# - Saved weights are fp16 by default, and computing may be in bf16: compare the verdicts. That and the processor decide whether it is faster than ONNX Runtime.
+# - Saved weights are fp16 by default, and computing may be in bf16. The precision and the processor decide whether it is faster than ONNX Runtime.
 
 # %% [markdown]
 # ## Check yourself

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
+import io
+import os
 import shutil
 import time
 import timeit
@@ -14,14 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbook.lessons import formats, place
+from workbook.lessons import formats, mistakes, place
 from workbook.lessons.premises import Premise, attempt, clear
 from workbook.lessons.shared import focus_files, quiet, variants
 from workbook.lessons.workspace import folder
-from workbook.server import Server, Triton
+from workbook.server import Triton
 
-#: The models of the section on settings.
-SETTINGS = ("thread_1", "latency", "throughput", "streams_2", "threads_2", "both_2")
 #: The turns of each way in this process, and the calls per turn.
 _TURNS, _CALLS = 8, 12
 #: The configs of the notebook's models.
@@ -166,18 +166,22 @@ def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> 
     return lambda: request.infer([batch])
 
 
-def chosen_settings(server: Server) -> list[str]:
-    """Return the log's lines about each model of `SETTINGS`: the settings that OpenVINO uses.
+def set_log(lab: Triton) -> None:
+    """Set TRITON_LOG, the server's log."""
+    os.environ["TRITON_LOG"] = str(lab.log)
 
-    Args:
-        server: the one that loaded the models.
-    """
-    log = server.log_text()
-    lines = []
-    for name in SETTINGS:
-        found = re.findall(rf"\b{name}\b[^\n]*?(target [^\n]*)", log)
-        lines.append(f"{name}: {found[-1].rstrip(chr(34)) if found else 'not in the log'}")
-    return lines
+
+def refuses_platform(server: Triton) -> bool:
+    """Whether the server refuses `focus_openvino` with the backend slides' platform."""
+    home = server.repository / "printed"
+    shutil.copytree(server.repository / "focus_openvino", home, dirs_exist_ok=True)
+    file = home / "config.pbtxt"
+    text = file.read_text("utf-8").replace('backend: "openvino"', 'platform: "openvino_ir"')
+    file.write_text(text, "utf-8")
+    try:
+        return "openvino_ir" in mistakes.refusal(server, "printed")
+    finally:
+        shutil.rmtree(home)
 
 
 def read_times(reports: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
@@ -187,11 +191,6 @@ def read_times(reports: Path, names: Sequence[str], turns: int = 3) -> pd.DataFr
         One row per model, with `ms` and `spread` of `focus_files.read_turns`.
     """
     return focus_files.read_turns(reports, names, turns)[["ms", "spread"]]
-
-
-def side_by_side(served: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
-    """Put the times of a server and of this process into one table."""
-    return pd.concat({"served": served, "in-process": inside}).round(2)
 
 
 def repeated(times: pd.DataFrame) -> Premise:
@@ -236,9 +235,17 @@ def measured(server: Triton, ir: Path) -> formats.Row:
     def in_process(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.asarray(request.infer({"image": rows})["logits"])
 
-    return attempt(
-        lambda: formats.add(server, "focus_openvino", "OpenVINO", in_process), loads_differ
-    )
+    with contextlib.redirect_stdout(io.StringIO()):  # of an unload that takes long
+        return attempt(
+            lambda: formats.add(server, "focus_openvino", "OpenVINO", in_process), loads_differ
+        )
+
+
+def compared() -> pd.DataFrame:
+    """The lecture's table, with the formats up to this notebook's and the columns of speed."""
+    columns = ["per s, 1 under way", "per s, 8 under way", "verdicts changed"]
+    rows = ["Python", "TorchScript", "ONNX", "OpenVINO"]
+    return formats.table().filter(rows, axis="index")[columns]
 
 
 def loads_differ(row: formats.Row) -> Premise:

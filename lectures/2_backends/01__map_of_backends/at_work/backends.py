@@ -18,7 +18,7 @@ def main():
         backend = config["backend"] or config["platform"]  # an ensemble has a platform only
         groups = config.get("instance_group", [])
         kinds = ", ".join(f"{group['count']} × {group['kind']}" for group in groups)
-        print(f"{name:20} {backend:14} {config.get('runtime') or '(its library)':14} {kinds}")
+        print(f"{name:20} {backend:14} {kinds}")
         needed.add(backend)
     print("Backends that an image needs for them:", *sorted(needed - {"ensemble"}))
 

@@ -1,4 +1,4 @@
-"""Asks two models at once."""
+"""Asks two models at once, and returns the sum of their answers."""
 
 import asyncio
 
@@ -13,4 +13,5 @@ class TritonPythonModel:
         given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
         asks = [pb.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
         answers = await asyncio.gather(*[ask.async_exec() for ask in asks])
-        return pb.InferenceResponse(answers[0].output_tensors())
+        y = [pb.get_output_tensor_by_name(answer, "Y").as_numpy() for answer in answers]
+        return pb.InferenceResponse([pb.Tensor("Y", y[0] + y[1])])
