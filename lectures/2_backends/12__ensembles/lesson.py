@@ -128,7 +128,7 @@ claim(
 )
 
 # %% [markdown]
-# A load does not run the program: send a request to each model that you load.
+# A load does not run the program: send a request to each model, too.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
@@ -241,7 +241,7 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all texts, but one bad text fails them all. With `async_exec`, each text takes three.
+# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all texts, but one bad text fails all. With `async_exec`, each text takes three.
 #
 # <details><summary>Under the hood: streams</summary>
 #
