@@ -55,6 +55,7 @@ show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
 # %% tags=["triton"]
 import json
 import os
+import subprocess
 
 import requests
 import tritonclient.grpc as grpc
@@ -163,7 +164,7 @@ claim(
 #
 # ## Metrics
 #
-# Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb):
+# Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb), e.g. the requests that wait:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep -E '^\w+:(generation_tokens|num_requests_(run|wait)|time_to_first)' |
@@ -245,7 +246,7 @@ claim(
 )
 
 # %% [markdown]
-# Nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
+# The backend does not read these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -275,20 +276,19 @@ claim(
 # %% [markdown]
 # ## Typical mistakes
 #
-# Three in requests to `narrow`, then five in its files, each in a copy made by the command that is printed (about a minute). What does the message say of the place?
+# Three in requests to `narrow`, then five in its files, each in a copy made by the command that is printed (about a minute). Read each message: does it name the place?
 
 # %% tags=["triton"]
+client.load_model("narrow")
 wrong = [
     ask("in" + 299 * " in", "narrow", max_tokens=4),  # a prompt longer than max_model_len
     ask("A list is", "narrow", max_token=8),
     ask("A list is", "narrow", max_tokens=8, temperature="hot"),
 ]
 print(*[reply["error"] for reply in wrong], sep="\n\n")
-client.unload_model("narrow")  # frees its engine's memory
 
 # %% tags=["triton"]
-import subprocess
-
+client.unload_model("narrow")  # frees its engine's memory
 refused = []
 for change in (
     "rm 1/model.json",
@@ -297,7 +297,7 @@ for change in (
     "sed -i 's/len\": [0-9]*/len\": 4096/' 1/model.json",
     "sed -i 's/KIND_MODEL/KIND_GPU gpus: [ 99 ]/' config.pbtxt",
 ):
-    copied = f"cp -rT narrow mistake && cd mistake && {change}"
+    copied = f"cp -rT narrow mistake; cd mistake; {change}"
     subprocess.run(copied, shell=True, check=True, cwd=models)
     try:
         client.load_model("mistake")
@@ -333,7 +333,7 @@ claim(
 # %% language="bash" tags=["triton"]
 # cp -rT models/tensorrt_llm $TRITON_MODELS/tensorrt_llm
 # cat models/tensorrt_llm/1/model.yaml
-# curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'ModuleNotFound[^\\]*'
+# curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
 # Only the package: it is in the image `trtllm-python-py3`. Until version 1.2, one could also *build an engine* for one kind of GPU, as the slides do. Are the slides' options those of `trtllm-build`, and what does the server say of their config?
