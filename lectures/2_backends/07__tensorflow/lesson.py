@@ -76,7 +76,7 @@ claim(
 # %% [markdown]
 # ## A model from a slide
 #
-# Most such configs go wrong in the names. This program is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). Its last line, `save`, fails; below the `try`, the model is exported as above. Tensors to which the program gives no name get one of Keras's:
+# Most such configs go wrong in the names. This program is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). Its last line, `save`, fails, so the model is exported as above. Keras names the tensors:
 
 # %% tags=["triton"]
 tf.keras.backend.clear_session()  # Keras numbers the tensors without a name: from 0 again
@@ -273,7 +273,7 @@ claim(
 #
 # </details>
 #
-# The accelerators go with the backend: leave the line out when you convert.
+# Leave the line out when you convert.
 
 # %% [markdown]
 # ## The way on
@@ -341,19 +341,10 @@ table
 #
 # ## Five mistakes
 #
-# Each is made in a copy of `focus_tensorflow`. The card has the server's message, and what to do:
+# Each is made in a copy of `focus_tensorflow`; its card says what was changed, and how the server answers:
 
 # %%
-from workbook.lessons import mistakes
-
-change = mistakes.config
-made = mistakes.provoke(lab, "focus_tensorflow", {
-    "a name of PyTorch's": change('"image"', '"INPUT__0"'),
-    "channels last": change("3, 64, 64", "64, 64, 3"),
-    "another platform": change("tensorflow_savedmodel", "tensorflow"),
-    "a folder too many": setup.deeper,
-    "a number as a word": change('string_value: "1"', 'string_value: "one"'),
-})  # fmt: skip
+made = setup.make_mistakes(lab)
 claim(
     len(made.refused) == 5,
     "The server refuses all five.",

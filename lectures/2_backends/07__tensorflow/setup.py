@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from tritonclient import grpc
 
-from workbook.lessons import formats, place
+from workbook.lessons import formats, mistakes, place
 from workbook.lessons.premises import attempt
 from workbook.lessons.shared import documented, focus_files
 from workbook.lessons.workspace import folder, version
@@ -155,6 +155,19 @@ def deeper(home: Path) -> str:
     outer.mkdir()
     inner.rename(outer / "saved_model")
     return "`1/model.savedmodel/saved_model/saved_model.pb`"
+
+
+def make_mistakes(server: Triton) -> mistakes.Results:
+    """Make five mistakes, each in a copy of `focus_tensorflow`, and load it."""
+    change = mistakes.config
+    made = {
+        "a name of PyTorch's": change('"image"', '"INPUT__0"'),
+        "channels last": change("3, 64, 64", "64, 64, 3"),
+        "another platform": change("tensorflow_savedmodel", "tensorflow"),
+        "a folder too many": deeper,
+        "a number as a word": change('string_value: "1"', 'string_value: "one"'),
+    }
+    return mistakes.provoke(server, "focus_tensorflow", made)
 
 
 def ways(server: Triton) -> pd.DataFrame:

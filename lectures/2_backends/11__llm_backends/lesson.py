@@ -316,7 +316,7 @@ claim(
 # %% [markdown]
 # <details><summary>On a GPU (not verified here)</summary>
 #
-# Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory, or `gpu_memory_utilization`: what the weights leave is for keys and values. A token's take 0.5 MB in Llama 2 7B in fp16: 2 × 32 layers × 4,096 numbers × 2 bytes. `tensor_parallel_size` uses several GPUs.
+# Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory (`gpu_memory_utilization`): beside the weights for keys and values, 0.5 MB per token in Llama 2 7B in fp16 (2 × 32 layers × 4,096 numbers × 2 bytes). `tensor_parallel_size` uses several GPUs.
 #
 # </details>
 #
@@ -328,7 +328,7 @@ claim(
 #
 # ## TensorRT-LLM
 #
-# The other engine, for NVIDIA's GPUs only. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) for Triton has `backend: "python"`, a program `1/model.py`, and the engine's arguments in `1/model.yaml`. It names weights as `model.json` does. What does this machine lack for it?
+# The other engine, for NVIDIA's GPUs only. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, a program `1/model.py`, and the engine's arguments in `1/model.yaml`. What does this machine lack for it?
 
 # %% language="bash" tags=["triton"]
 # cp -rT models/tensorrt_llm $TRITON_MODELS/tensorrt_llm
@@ -377,17 +377,17 @@ claim(
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. The slides compare eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven characteristics (`documents.compared()`), three have changed most:
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The slides call vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights, so one can measure both.
+# The slides call vLLM simple, and TensorRT-LLM optimized. Today both read the same weights: measure both.
 #
 # ## Your turn
 #
-# The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Correct its two files (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
+# The next cell writes a folder `assistant`, unless it is there. It has several mistakes. Correct its two files (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
 
 # %%
 from task import assistant
@@ -415,7 +415,7 @@ show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stre
 # ## What to remember
 #
 # - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
-# - Continuous batching gains with many clients and answers of different lengths, if the network is not too small. A single client gains little.
+# - Continuous batching gains with many clients and answers of different lengths, if the network is not too small.
 # - TensorRT-LLM builds no engines any more. Look at the version in your container.
 
 # %% [markdown]
