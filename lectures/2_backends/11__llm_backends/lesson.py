@@ -302,8 +302,8 @@ for change in (
     try:
         client.load_model("mistake")
     except InferenceServerException as error:
-        refused.append(error.message().partition("state: ")[2])
-        print(f"$ {change}\n{refused[-1][:200]}\n")
+        refused.append(error.message().replace(os.environ["TRITON_MODELS"], ""))
+        print(f"$ {change}\n{refused[-1].partition('state: ')[2][:200].strip()}\n")
 
 # %%
 claim(
