@@ -209,7 +209,9 @@ met = Premise(together["bls_joined"] > 1.2, "the texts came too far apart to sha
 compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 
 # %% language="bash" tags=["triton"]
-# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load  # in four instances
+# # What do larger batches bring? 16 requests are under way. `language_bls_4` is the loop in four
+# # instances, so four texts are under way in it.
+# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load
 # for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
 #   for model in language language_bls language_bls_4 bls_joined bls_async; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
@@ -251,7 +253,7 @@ measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 
 #
 # ## Texts of different lengths
 #
-# Padded tokens cost as much as real ones. `lengths` is the network for texts without padding; its batcher waits up to 200 ms.
+# A padded token is computed like a real one. `lengths` is the network for texts without padding; its batcher waits up to 200 ms.
 
 # %% tags=["triton"]
 plain = Tokenizer.from_file(tokenizer_file)
