@@ -243,7 +243,7 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all texts, but one bad text fails all. With `async_exec`, each text takes three.
+# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all, but one bad text fails all. With `async_exec`, each text takes three.
 #
 # <details><summary>Under the hood: streams</summary>
 #
