@@ -327,7 +327,7 @@ claim(
 )
 
 # %% [markdown]
-# Fewer tokens are not always less time (the table above): the attention of `packed` first compares the tokens of all texts. Measure both with your lengths.
+# `packed` computes fewer tokens (the table above), but its attention first compares those of all texts. So measure both with your lengths.
 #
 # ## A step fails
 #
