@@ -6,9 +6,9 @@
 # %% [markdown]
 # # TensorFlow, and the way on
 #
-# **Question.** A team has TensorFlow models in production. NVIDIA's container has had no TensorFlow since [25.03](https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-25-03.html); the [change](https://github.com/triton-inference-server/server/pull/8068) gives no reason. How are such models served, and how does one go on without new training?
+# **Question.** A team has TensorFlow models in production. NVIDIA's container has had no TensorFlow since [25.03](https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-25-03.html). How does Triton serve such models, and how do they move to another backend without new training, with the same answers?
 #
-# Here a stand-in serves them, by the rules of the [backend](https://github.com/triton-inference-server/tensorflow_backend#using-the-tensorflow-backend) in containers up to 25.02.
+# Here a stand-in serves them, by the rules of NVIDIA's [backend](https://github.com/triton-inference-server/tensorflow_backend#using-the-tensorflow-backend) in containers up to 25.02.
 
 # %%
 import setup
@@ -20,7 +20,7 @@ lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 # %% [markdown]
 # ## The lecture's network
 #
-# It tells whether a piece of a photo is sharp. [keras_copy.py](keras_copy.py) copied its weights from PyTorch. PyTorch stores a kernel as (out, in, height, width), TensorFlow as (height, width, in, out). `export` writes a SavedModel into `1/model.savedmodel`: the file `saved_model.pb`, the folder `variables/`. Its *signature* lists inputs and outputs, whose names and shapes the config takes:
+# `focus.keras` tells whether a piece of a photo is sharp ([keras_copy.py](keras_copy.py): PyTorch's weights in Keras). Triton serves it as a *SavedModel*, a folder `1/model.savedmodel`: `saved_model.pb` is the computation, `variables/` has the weights. Its *signature* lists names, types and shapes of inputs and outputs. Clients get the one called `serving_default`:
 
 # %% tags=["triton"]
 import numpy as np
@@ -33,9 +33,12 @@ served = tf.saved_model.load(saved).signatures["serving_default"]
 print("inputs: ", served.structured_input_signature[1])
 print("outputs:", served.structured_outputs)
 
-# %%
-show("models/focus_tensorflow/config.pbtxt")
-place(models, "models/focus_tensorflow")
+# %% [markdown]
+# The config repeats it without the batch (`None`), which Triton adds where `max_batch_size` is above 0. `platform` names the backend and the kind of file. The parameters: one thread for an operation, one operation at a time.
+
+# %% language="bash" tags=["triton"]
+# cp models/focus_tensorflow/config.pbtxt $TRITON_MODELS/focus_tensorflow/
+# cat models/focus_tensorflow/config.pbtxt
 
 # %% tags=["triton"]
 import os
@@ -58,13 +61,10 @@ def ask(model, rows):
     return answer.as_numpy(answer.get_response().outputs[0].name)
 
 
-# %% tags=["triton"]
 client.load_model("focus_tensorflow")
 print(ask("focus_tensorflow", pictures[:8]).argmax(1))  # 0: blurred, 1: sharp
 
 # %%
-from workbook.lessons import formats
-
 row = setup.measured(lab, focus)  # a row of this lecture's table; 10 seconds to a minute
 claim(
     row.changed == 0 and row.difference < 1e-2,
@@ -72,14 +72,14 @@ claim(
     "Run the cells above again.",
     id="tensorflow.same",
 )
-formats.table()  # its columns: notebook 02; fp16, int8 and bf16 come from 13
 
 # %% [markdown]
 # ## A model from a slide
 #
-# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has `save` as its last line. Below the `try`, the model is exported as above. (Keras numbers unnamed tensors anew each time.)
+# Most such configs go wrong in the names. This program is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). Its last line, `save`, fails, so the model is exported as above. Keras names the tensors:
 
 # %% tags=["triton"]
+tf.keras.backend.clear_session()  # Keras numbers the tensors without a name: from 0 again
 model = tf.keras.Sequential([
     tf.keras.layers.InputLayer(input_shape=(28, 28, 1)),
     tf.keras.layers.Conv2D(32, (3, 3), activation='relu'),
@@ -90,7 +90,7 @@ model.compile(optimizer='adam', loss='sparse_categorical_crossentropy', metrics=
 try:
     model.save(models / "tensorflow_model/1/")
 except ValueError as error:
-    print(error)
+    print(str(error)[:60], "…")
 slide = str(models / "tensorflow_model/1/model.savedmodel")
 model.export(slide, verbose=False)
 signature = tf.saved_model.load(slide).signatures["serving_default"]
@@ -112,7 +112,7 @@ predict(
 )
 
 # %%
-corrected = setup.load_as_printed(lab)  # as printed, then with one correction after the other
+corrected = setup.load_as_printed(lab)  # after each message, what it says is corrected
 corrected
 
 # %%
@@ -134,7 +134,7 @@ claim(
 #
 # </details>
 #
-# With nothing but the platform, the backend fills in all tensors from the signature:
+# You need not guess. If the config leaves the tensors out, the backend fills them in from the signature. Ask the server for what it found:
 
 # %% tags=["triton"]
 import json
@@ -147,7 +147,7 @@ for field in ("max_batch_size", "input", "output"):
 # %% [markdown]
 # ## A frozen graph
 #
-# The older form: one file `model.graphdef`, in which the weights are constants. `platform: "tensorflow_graphdef"`, and the names are those of nodes, without `:0`:
+# Old models are often one file `model.graphdef`, a *frozen graph*: the weights are constants in it, and it has no signature. The config has `platform: "tensorflow_graphdef"` and the names of the graph's nodes, without `:0`. The conversion adds a last node, so the output's name is not `logits`:
 
 # %% tags=["triton"]
 from tensorflow.python.framework import convert_to_constants
@@ -160,7 +160,7 @@ def call(image):
 
 frozen = convert_to_constants.convert_variables_to_constants_v2(call.get_concrete_function())
 tf.io.write_graph(frozen.graph, str(models / "focus_graph/1"), "model.graphdef", as_text=False)
-print(frozen.inputs[0].name, frozen.outputs[0].name)  # the conversion has added a last node
+print(frozen.inputs[0].name, frozen.outputs[0].name)
 
 # %%
 show("models/focus_graph/config.pbtxt")
@@ -189,6 +189,7 @@ predict(
 # done
 
 # %% tags=["triton"]
+# A client sends one picture as the wrong configs say; then 200 go to both right models.
 channels_last = np.ascontiguousarray(pictures[:1].transpose(0, 2, 3, 1))
 replies = {model: ask(model, channels_last) for model in ("wrong_tensorflow", "wrong_graph")}
 for name, reply in replies.items():
@@ -215,7 +216,7 @@ claim(
 # %% [markdown]
 # ## Mixed precision in one line?
 #
-# This is [the production guide's](../../00__start/00__start.ipynb#The-documents-behind-the-course) config of a ranking model. (`instance_group` and random weights are ours.) The guide adds an accelerator, `tensorrt` or `auto_mixed_precision`; both together were not possible. It recommends the second, on cards from V100 and T4 on: "about 2 times" as fast as the first.
+# An old config may ask for an *accelerator*, which rewrites the network for a GPU. [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) adds `tensorrt` or `auto_mixed_precision` (not both) to this one, of a ranking model. It prefers the second, from V100 and T4 on: "about 2 times" as fast.
 
 # %%
 setup.rank(models, "shansou_rank")
@@ -246,27 +247,17 @@ predict(
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 
-# %% tags=["triton"]
-ids = np.random.default_rng(0).integers(1, 1000, (2, 128)).astype(np.int32)
-arrays = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
-inputs = [grpc.InferInput(name, [2, 128], "INT32") for name in arrays]
-for tensor in inputs:
-    tensor.set_data_from_numpy(arrays[tensor.name()])
-scores = {}
-for variant in ("shansou_rank", "mixed", "tensorrt"):
-    scores[variant] = client.infer(variant, inputs).as_numpy("output")
-    print(variant, scores[variant].ravel())
-
 # %%
+scores = setup.scores(lab, ("shansou_rank", "mixed", "tensorrt"))  # of the same two texts
 log = setup.accelerator_lines(lab)  # of the server's log
-print(*{*log}, f"({len(log)} such lines, for two models)", sep="\n")
+print(scores, *{*log}, sep="\n")
 
 # %%
 same = (scores["mixed"] == scores["shansou_rank"]).all()
 same_too = (scores["tensorrt"] == scores["shansou_rank"]).all()
 ignored = len(log) > 1 and "ignored" in log[0] and "ignored" in log[-1]
 line, half = "it is ignored, with a line in the log", "the CPU computes in half precision"
-tried = Premise(len(scores) == 3, "a config is missing")
+tried = Premise(scores.shape[1] == 3, "a config is missing")
 compare("tensorflow.mixed", line if ignored and same and same_too else half, premise=tried)
 claim(
     ignored and same and same_too,
@@ -282,9 +273,19 @@ claim(
 #
 # </details>
 #
+# Leave the line out when you convert.
+
+# %% [markdown]
 # ## The way on
 #
-# Two ways, without new training: OpenVINO reads the SavedModel; Keras 3 on PyTorch exports ONNX, in a process of its own.
+# Two ways need no new training:
+#
+# | you have | you get | by |
+# |---|---|---|
+# | the Keras model | ONNX, for CPUs and GPUs | `export(…, format="onnx")`, with Keras on PyTorch |
+# | the SavedModel alone | OpenVINO, for Intel's CPUs | `openvino.convert_model` |
+#
+# `to_onnx.py` is a process of its own, because Keras chooses its framework when it is imported:
 
 # %%
 show("at_work/to_onnx.py", "models/on_openvino/config.pbtxt", "models/on_onnx/config.pbtxt")
@@ -307,11 +308,11 @@ for way in ("on_openvino", "on_onnx"):
     client.load_model(way)
 
 # %% [markdown]
-# Which is fastest, with eight requests under way? And do they answer as the SavedModel does?
+# Do the new files answer as the SavedModel does, and how fast are they with eight requests under way? Each is measured three times, in turn, because other programs may disturb one turn:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
-# for turn in 1 2 3; do  # three times, because other programs may disturb one of them
+# for turn in 1 2 3; do
 #   for model in focus_tensorflow focus_graph on_openvino on_onnx; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 8 \
 #       --input-data eight.json -p 300 -s 200 -r 20 -f $model.$turn.csv > /dev/null
@@ -319,7 +320,7 @@ for way in ("on_openvino", "on_onnx"):
 # done
 
 # %%
-table = setup.ways(lab)  # spread: the second fastest turn over the fastest
+table = setup.ways(lab)
 claim(
     table["verdicts changed"].drop("on_openvino").sum() == 0,
     "The SavedModel, the frozen graph and the ONNX file give the same 200 verdicts. OpenVINO's "
@@ -330,25 +331,20 @@ claim(
 table
 
 # %% [markdown]
-# OpenVINO's difference is larger where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)); verdicts near the threshold may then change.
+# First look at the changed verdicts, of 200, then at the speed (the best turn). OpenVINO's logits differ more where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)): verdicts near the threshold may change.
 #
-# Nothing in this notebook was verified on a GPU. In containers up to 25.02 TensorFlow keeps the memory that it once took, until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
+# <details><summary>On a GPU (not verified here)</summary>
+#
+# ONNX files run on GPUs, too. In containers up to 25.02, TensorFlow keeps the memory that it once took until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
+#
+# </details>
 #
 # ## Five mistakes
 #
-# Each is made in a copy of `focus_tensorflow`:
+# Each is made in a copy of `focus_tensorflow`; its card says what was changed, and how the server answers:
 
 # %%
-from workbook.lessons import mistakes
-
-change = mistakes.config
-made = mistakes.provoke(lab, "focus_tensorflow", {
-    "a name of PyTorch's": change('"image"', '"INPUT__0"'),
-    "channels last": change("3, 64, 64", "64, 64, 3"),
-    "another platform": change("tensorflow_savedmodel", "tensorflow"),
-    "a folder too many": setup.deeper,
-    "a number as a word": change('string_value: "1"', 'string_value: "one"'),
-})  # fmt: skip
+made = setup.make_mistakes(lab)
 claim(
     len(made.refused) == 5,
     "The server refuses all five.",
@@ -360,7 +356,7 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# `unsure` is a SavedModel with two signatures: one answers with logits, `chances` with probabilities. Make the server answer with probabilities: `TF_SIGNATURE_DEF`, one of the backend's [parameters](https://github.com/triton-inference-server/tensorflow_backend#parameters), chooses a signature; its output has another name. Change the config (`%%writefile {models}/unsure/config.pbtxt` in a new cell), then `client.load_model("unsure")`.
+# `unsure` is a SavedModel with two signatures: `serving_default` answers with logits, `chances` with probabilities. Make the server answer with probabilities. The parameter `TF_SIGNATURE_DEF` ([all](https://github.com/triton-inference-server/tensorflow_backend#parameters)) chooses a signature; its output has another name. Change the config (`%%writefile {models}/unsure/config.pbtxt` in a new cell), then `client.load_model("unsure")`.
 
 # %%
 setup.two_signatures(models, focus)  # keeps a folder that is there
@@ -371,7 +367,9 @@ task("tensorflow.chances", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# `to_onnx.py` above, and a program that you run after each conversion, with examples of your own:
+# 1. The Keras model is there: `to_onnx.py`. Only the SavedModel: OpenVINO. Neither: stay on an image up to 25.02.
+# 2. Serve old and new model beside each other.
+# 3. Save real inputs as `examples.npy`, one per row, and compare. "0 changed": switch the clients. Else look at those inputs ([13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb)).
 
 # %%
 show("at_work/same_answers.py")
@@ -382,7 +380,7 @@ show("at_work/same_answers.py")
 # %% [markdown]
 # ## What to remember
 #
-# - A SavedModel brings names, types and shapes in its signature; a frozen graph brings nodes, and nothing is filled in.
+# - A SavedModel has its names, types and shapes in the signature, and Triton fills them in; a frozen graph has only nodes, so check it with a request.
 # - From 25.03 on ([table](../14__images/14__images.ipynb#Your-release-has)) the container has no TensorFlow: convert to ONNX or OpenVINO.
 # - After each conversion, check it: the same inputs, the logits, the verdicts.
 

@@ -7,15 +7,16 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from tritonclient import grpc
 
-from workbook.lessons import formats, place
+from workbook.lessons import formats, mistakes, place
 from workbook.lessons.premises import attempt
 from workbook.lessons.shared import documented, focus_files
 from workbook.lessons.workspace import folder, version
@@ -123,6 +124,18 @@ def rank(models: Path, name: str) -> None:
     place(models, HERE / name)
 
 
+def scores(server: Triton, models: Sequence[str]) -> pd.DataFrame:
+    """Ask ranking models for the scores of the same two texts: one column per model."""
+    ids = np.random.default_rng(0).integers(1, WORDS, (2, TOKENS)).astype(np.int32)
+    values = (ids, np.ones_like(ids), np.zeros_like(ids))
+    inputs = [grpc.InferInput(name, [2, TOKENS], "INT32") for name in RANK_INPUTS]
+    for tensor, value in zip(inputs, values, strict=True):
+        tensor.set_data_from_numpy(value)
+    with grpc.InferenceServerClient(server.grpc_url) as client:
+        found = {name: client.infer(name, inputs).as_numpy("output").ravel() for name in models}
+    return pd.DataFrame(found, index=["text 1", "text 2"])
+
+
 def accelerator_lines(server: Triton) -> list[str]:
     """Return the messages of the server's log about accelerators, without times and places."""
     lines = [line for line in server.log_text().splitlines() if "Execution Accelerator" in line]
@@ -144,6 +157,19 @@ def deeper(home: Path) -> str:
     return "`1/model.savedmodel/saved_model/saved_model.pb`"
 
 
+def make_mistakes(server: Triton) -> mistakes.Results:
+    """Make five mistakes, each in a copy of `focus_tensorflow`, and load it."""
+    change = mistakes.config
+    made = {
+        "a name of PyTorch's": change('"image"', '"INPUT__0"'),
+        "channels last": change("3, 64, 64", "64, 64, 3"),
+        "another platform": change("tensorflow_savedmodel", "tensorflow"),
+        "a folder too many": deeper,
+        "a number as a word": change('string_value: "1"', 'string_value: "one"'),
+    }
+    return mistakes.provoke(server, "focus_tensorflow", made)
+
+
 def ways(server: Triton) -> pd.DataFrame:
     """Compare the network on several backends: its answers, and its speed by perf_analyzer.
 
@@ -153,7 +179,7 @@ def ways(server: Triton) -> pd.DataFrame:
 
     Returns:
         One row per model; columns `backend`, `largest difference` of a logit from PyTorch's,
-        `verdicts changed` of 200, `per s` in the best turn, and `spread` of the times.
+        `verdicts changed` of 200, and `per s` in the best turn.
     """
     speed = focus_files.read_turns(server.repository, WAYS)
     rows = {}
@@ -161,10 +187,9 @@ def ways(server: Triton) -> pd.DataFrame:
         found = formats.served_logits(server, name)
         rows[name] = {
             "backend": server.config(name)["backend"],
-            "largest difference": float(np.abs(found - formats.reference()).max()),
+            "largest difference": f"{np.abs(found - formats.reference()).max():.0e}",
             "verdicts changed": formats.changed(found),
             "per s": round(speed["per s"][name]),
-            "spread": round(speed["spread"][name], 2),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 

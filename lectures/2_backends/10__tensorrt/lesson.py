@@ -6,9 +6,9 @@
 # %% [markdown]
 # # TensorRT
 #
-# **Question.** TensorRT compiles a network for GPUs. The result is an *engine*, its file the *plan*. What does the compiler change and refuse?
+# **Question.** TensorRT compiles a network for NVIDIA's GPUs. The result is an *engine*, its file the *plan*. What must you decide before the build, and what is refused: by the compiler, or by Triton?
 #
-# An engine runs on an NVIDIA GPU only. But *TensorRT for RTX*, a product with the same API, builds engines without one. Here it does.
+# An engine runs on a GPU only. But *TensorRT for RTX*, a product with the same API, builds engines without one. Here it does.
 
 # %%
 import setup
@@ -22,12 +22,12 @@ lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 # %% [markdown]
 # ## The builder
 #
-# The network is sharp-or-blurred, for pictures of 3 × 64 × 64 numbers. A logger of our own keeps what TensorRT says:
+# Our network tells whether a picture of 3 × 64 × 64 numbers is sharp. TensorRT's *builder* makes the engine. It reports by a logger; ours keeps the messages in a list, because we read them below:
 
 # %% tags=["triton"]
 import tensorrt_rtx as trt  # in NVIDIA's container: import tensorrt as trt
 
-said = []
+notes = []
 
 
 class Log(trt.ILogger):
@@ -35,7 +35,7 @@ class Log(trt.ILogger):
         trt.ILogger.__init__(self)
 
     def log(self, severity, text):
-        said.append((severity.name, text))
+        notes.append((severity.name, text))
 
 
 logger = Log()
@@ -43,13 +43,13 @@ builder = trt.Builder(logger)
 print(trt.__version__)
 
 # %% [markdown]
-# A parser reads the ONNX file into a network. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. *Strongly typed* means: the file says in which type each layer computes.
+# Four objects make an engine. A *parser* reads the ONNX file into a *network*; *strongly typed*: the file says in which type each layer computes. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. The *config* holds it.
 
 
 # %% tags=["triton"]
 def build(file, *shapes, name="image"):
     """Return a plan for shapes from the first to the last; None if TensorRT refuses."""
-    said.clear()
+    notes.clear()
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, logger)
     if not parser.parse_from_file(str(file)):
@@ -67,7 +67,7 @@ def build(file, *shapes, name="image"):
 # %% [markdown]
 # ## Fusion
 #
-# The network has four blocks of *Conv*, *Relu* and *MaxPool*, then a mean and a linear layer: 14 nodes.
+# What does the compiler change? The network has four blocks of *Conv*, *Relu* and *MaxPool*, then a mean and a linear layer: 14 nodes.
 
 # %%
 predict(
@@ -88,7 +88,7 @@ import re
 plan = build(models / "focus.onnx", (1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
 (models / "focus_tensorrt/1").mkdir(exist_ok=True)
 (models / "focus_tensorrt/1/model.plan").write_bytes(plan)
-listing = next(text for _, text in said if text.startswith("Layers:"))
+listing = next(text for _, text in notes if text.startswith("Layers:"))
 layers = []
 for kind, nodes in re.findall(r"LayerType: (\w+),.*Metadata: ?(.*)", listing):
     layers.append((kind, re.findall(r"\[ONNX Layer: (.*?)\]", nodes)))
@@ -115,11 +115,11 @@ claim(
 )
 
 # %% [markdown]
-# Layers without a node are the builder's own. `correlation` is its word for a convolution.
+# A fused layer saves a trip through memory. Layers without a node are the builder's own; `correlation` is its word for a convolution.
 #
 # ## Profiles
 #
-# Four builds with a profile that is missing or wrong, and what TensorRT says:
+# The first decision: which shapes? The batch is free in our file, the picture's size is not. Four builds with a profile that is missing or wrong, and TensorRT's first error:
 
 
 # %% tags=["triton"]
@@ -136,7 +136,7 @@ wrong = {
 refused = {}
 for what, (profile, name) in wrong.items():
     if build(models / "focus.onnx", *profile, name=name) is None:
-        refused[what] = next(text for severity, text in said if severity == "ERROR")
+        refused[what] = next(text for severity, text in notes if severity == "ERROR")
         print(f"{what}: {refused[what]}\n")
 
 # %%
@@ -151,7 +151,7 @@ claim(
 # %% [markdown]
 # ## Memory
 #
-# *Activations*, the results between layers, need memory on the GPU. All requests below have one picture; only the profile's largest batch changes.
+# Why not allow a very large batch, to be safe? *Activations*, the results between layers, need memory on the GPU. We build four engines that differ in the profile's largest batch only; each is to be fastest at one picture.
 
 # %%
 predict_curve(
@@ -167,7 +167,7 @@ predict_curve(
 batches, memory = [1, 32, 256, 1024], []
 for largest in batches:
     build(models / "focus.onnx", *shapes(1, 1, largest))
-    found = [re.search(r"Total Activation Memory: (\d+)", text) for _, text in said]
+    found = [re.search(r"Total Activation Memory: (\d+)", text) for _, text in notes]
     memory.append(next(int(match[1]) for match in found if match) / 1e6)
     print(f"up to {largest} pictures: {memory[-1]:.1f} MB")
 
@@ -181,11 +181,11 @@ claim(
 )
 
 # %% [markdown]
-# The memory is planned when the engine is built. Each instance in Triton has its own. So the largest batch should be no larger than what the batcher makes.
+# The memory is planned at the build, for each instance in Triton. So allow no larger batch than the batcher makes.
 #
 # ## fp16 and int8 in the file
 #
-# fp16: a converter changes the types in the file. NVIDIA's own is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
+# The second decision: which types? They stand in the file. For fp16 a converter changes them, e.g. NVIDIA's [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
 
 # %% tags=["triton"]
 import numpy as np
@@ -202,7 +202,7 @@ half = float16.convert_float_to_float16(single, keep_io_types=True)
 onnx.save(half, models / "focus_fp16/1/model.onnx")
 
 # %% [markdown]
-# int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples. First with ONNX Runtime's defaults:
+# For int8 the file gets pairs (*Q/DQ*): *QuantizeLinear* rounds to int8 by a scale, *DequantizeLinear* undoes the scale. *Calibration* measures the scales on examples. First with ONNX Runtime's defaults:
 
 # %% tags=["triton"]
 from onnxruntime import quantization
@@ -247,7 +247,7 @@ for file in ("default.onnx", "plain.onnx", "dynamic.onnx"):
 
 # %%
 default = "none: it refuses the file" if "default.onnx" in unread else "an int8 engine"
-compare("tensorrt.default", default, premise=Premise(said != [], "nothing was parsed"))
+compare("tensorrt.default", default, premise=Premise(notes != [], "nothing was parsed"))
 claim(
     len(unread) == 3 and "Int32" in unread["default.onnx"] and "zero" in unread["plain.onnx"],
     "TensorRT refuses int32 biases, zero points other than 0, and scales found at run time.",
@@ -256,7 +256,7 @@ claim(
 )
 
 # %% [markdown]
-# So biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0.
+# So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
 
 # %% tags=["triton"]
 inner = ["Conv", "Gemm"]  # only the inputs of these are rounded
@@ -274,6 +274,9 @@ plans = {}
 for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     plans[model] = build(models / model / "1/model.onnx", *shapes(1, 16, 32))
     print(f"{model}: a plan of {plans[model].nbytes / 1e6:.2f} MB")
+
+# %% [markdown]
+# How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files:
 
 # %% tags=["triton"]
 import os
@@ -306,7 +309,7 @@ claim(
 #
 # ## Targets
 #
-# Kernels differ between GPU architectures, which have numbers, the *compute capabilities*. TensorRT for RTX builds for several; TensorRT itself times kernels on the GPU it runs on.
+# The third decision: for which GPU? GPU architectures have numbers, the *compute capabilities*, and kernels for one do not run on another. TensorRT for RTX builds for those that you name; TensorRT itself times kernels on the GPU it runs on.
 
 # %% tags=["triton"]
 network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -315,14 +318,14 @@ parser.parse_from_file(str(models / "focus.onnx"))
 profile = builder.create_optimization_profile()
 profile.set_shape("image", *shapes(1, 16, 32))
 for target, workspace in (("SM86", 30), ("SM75", 30), ("SM86", 22)):
-    said.clear()
+    notes.clear()
     config = builder.create_builder_config()
     config.add_optimization_profile(profile)
     config.num_compute_capabilities = 1
     config.set_compute_capability(trt.ComputeCapability.__members__[target], 0)
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << workspace)
     built = builder.build_serialized_network(network, config)
-    errors = [text for severity, text in said if severity == "ERROR"]
+    errors = [text for severity, text in notes if severity == "ERROR"]
     print(f"{target}, workspace {(1 << workspace) >> 20} MiB:", "built" if built else errors[0])
 
 # %% [markdown]
@@ -330,7 +333,7 @@ for target, workspace in (("SM86", 30), ("SM75", 30), ("SM86", 22)):
 #
 # ## Triton
 #
-# Triton needs `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The course's backend stands in for NVIDIA's, and checks the config against the engine:
+# Triton needs `1/model.plan`, and a config with `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The course's backend stands in for NVIDIA's, and checks the config against the engine:
 
 # %%
 show("models/focus_tensorrt/config.pbtxt")
@@ -364,8 +367,8 @@ for model, text in {**other, "focus_tensorrt": right}.items():
     print(f"{model}: {messages.get(model, 'loaded')}\n")
 
 # %%
-told = "only supports max-batch 32" in messages.get("large", "")
-seen = "when the model is loaded" if told else "at the first large batch"
+refused_large = "only supports max-batch 32" in messages.get("large", "")
+seen = "when the model is loaded" if refused_large else "at the first large batch"
 compare("tensorrt.cpu", seen, premise=Premise(len(verdicts) == 3, "the server does not answer"))
 claim(
     "supports only GPU device" in messages.get("on_cpu", ""),
@@ -377,7 +380,7 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec` builds the same from a command line, and measures it unless `--skipInference` says no. It is in NVIDIA's containers, in `/usr/src/tensorrt/bin`. The options of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
+# `trtexec`, in NVIDIA's containers in `/usr/src/tensorrt/bin`, builds the same without a program, and measures it unless `--skipInference` says no. Our command, then the options in [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
 
 # %%
 show("models/focus_tensorrt/build.sh")
@@ -416,7 +419,7 @@ except AttributeError as error:
 #
 # ## Your turn
 #
-# `digits.onnx` is the digit classifier, and `digits_tensorrt/config.pbtxt` waits for its engine.
+# `digits.onnx` is the digit classifier, and `digits_tensorrt/config.pbtxt` waits for its engine. Build it with the course's `engines.build` (`from workbook.zoo import engines`), which also writes what the check reads.
 
 # %%
 from task import digits
@@ -428,7 +431,10 @@ task("tensorrt.build", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program builds a plan, and writes Triton's config from the network, so that names, types and the largest batch agree:
+# The program builds a plan and a config that agree. Run it in the container of the release that serves, on that kind of GPU; change the import.
+#
+# - Batches: 1, the usual one, the largest that the batcher may make.
+# - Types: fp32 first, then fp16, then int8; compare verdicts each time.
 
 # %%
 show("at_work/build_engine.py")

@@ -232,10 +232,10 @@ def draw(file: Path, layers: Sequence[tuple[str, Sequence[str]]]) -> HTML:
         parts.append(_box(290, top, 200, tall, kind, colour))
         parts += [_line(210, row * height + height / 2, 290) for row in rows]
     heads = _text(110, "ONNX file") + _text(390, "engine (orange: fused)")
-    said = "; ".join(f"{kind}: {', '.join(computed)}" for kind, computed in layers if computed)
+    label = "; ".join(f"{kind}: {', '.join(computed)}" for kind, computed in layers if computed)
     size = len(nodes) * height
     return HTML(  # type: ignore[no-untyped-call]
-        f'<svg role="img" aria-label="{html.escape(said)}" width="500" height="{size + 30}" '
+        f'<svg role="img" aria-label="{html.escape(label)}" width="500" height="{size + 30}" '
         f'style="background:white">{heads}<g transform="translate(0,24)">{"".join(parts)}</g></svg>'
     )
 

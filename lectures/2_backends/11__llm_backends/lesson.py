@@ -6,9 +6,9 @@
 # %% [markdown]
 # # LLM backends
 #
-# **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and what do they gain over Transformers in a Python model?
+# **Question.** A language model writes one token (a word or a part of one) after the other. What do backends made for that gain over Transformers in Python, and what must you write?
 #
-# Each engine of vLLM takes up to 3 GB; two run here. Unload that of `make lab`: the cell's last line, without its `#`.
+# Two engines run here, up to 3 GB each. With less than 16 GB, run the cell's last line, too: it unloads `make lab`'s.
 
 # %%
 import documents  # the slides' configs and tables
@@ -18,21 +18,15 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 from workbook.lessons.shared import documented
 
 models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
-setup.write_model(models)  # the two files below, and the weights
-lab = laboratory(models, only=[])
+setup.write_model(models)  # the folder vllm_model: the two files below, and the weights
+lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's place
-# from workbook.server import connect; connect().unload("llama_vllm")  # that of `make lab`
+# from workbook.server import connect; connect().unload("llama_vllm")
 
 # %% [markdown]
-# | backend | fits | gains little, or does not fit |
-# |---|---|---|
-# | vLLM | Hugging Face weights, many clients | classifiers, a single client, very small networks |
-# | TensorRT-LLM | the same, on NVIDIA's GPUs | CPUs |
-# | Python | a loop of your own | many clients |
-#
 # ## Two files
 #
-# A config, and `model.json` with the arguments of the engine: here, where the weights are.
+# [vLLM](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) is an *engine*: a program that holds the weights, and computes the next token of many requests together. Triton's vLLM backend starts one per model. You write no code, only a config, and `model.json` with the engine's arguments: here where the weights are, and what suits a CPU.
 
 # %%
 show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
@@ -43,11 +37,11 @@ show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
 # curl -s $TRITON_HTTP/v2/models/vllm_model | grep -oE '"name":"\w+"' | tr '\n' ' '
 
 # %% [markdown]
-# `max_batch_size` is 0, because the engine makes the batches. The backend fills in the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py); those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has).
+# The backend has filled in the rest: the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) (those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has)), `decoupled`, because an answer comes in pieces, and `max_batch_size` 0, because the engine makes the batches.
 #
 # ## Asking
 #
-# A model that streams is asked by `generate`, `generate_stream` or gRPC's stream ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `sampling_parameters` is JSON, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/).
+# `generate` gives the whole answer, `generate_stream` the pieces ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `sampling_parameters` is JSON in a text, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/).
 
 # %% language="bash" tags=["triton"]
 # model=$TRITON_HTTP/v2/models/vllm_model
@@ -61,192 +55,55 @@ show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
 # %% tags=["triton"]
 import json
 import os
-import re
-import time
+import subprocess
 
 import requests
 import tritonclient.grpc as grpc
 from tritonclient.utils import InferenceServerException
 
 client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
-URL = f"http://{os.environ['TRITON_HTTP']}/v2/models"
 WANTED = ("exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
 
 
-# %% tags=["triton"]
 def ask(prompt, model="vllm_model", **sampling):
-    """The whole answer: `text_output`, `finish_reason`, `num_output_tokens`; or `error`."""
+    """The answer: `text_output`, `finish_reason`, `num_output_tokens`; or `error`."""
+    url = f"http://{os.environ['TRITON_HTTP']}/v2/models/{model}/generate"
     body = {"text_input": prompt, "sampling_parameters": json.dumps(sampling)}
-    body |= dict.fromkeys(WANTED, True)
-    return requests.post(f"{URL}/{model}/generate", json=body, timeout=300).json()
+    return requests.post(url, json=body | dict.fromkeys(WANTED, True), timeout=300).json()
 
 
-def stream(prompt, model="vllm_model", **sampling):
-    """The pieces of an answer."""
-    body = {"text_input": prompt, "sampling_parameters": json.dumps(sampling), "stream": True}
-    answer = requests.post(f"{URL}/{model}/generate_stream", json=body, stream=True, timeout=300)
-    return [json.loads(line[6:])["text_output"] for line in answer.iter_lines() if line]
-
+# %% [markdown]
+# How does the engine choose a token? With `temperature` 0 it takes the likeliest; else it draws, from the likeliest ones that together have the probability `top_p`. A text in `stop` ends the answer. `finish_reason` is `length` if `max_tokens` has ended it.
 
 # %% tags=["triton"]
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
 likeliest = ask(prompt, max_tokens=16, temperature=0)
-end = likeliest["text_output"][5:8]  # three characters: where they would come, the answer stops
+end = likeliest["text_output"][5:8]  # three characters of this answer
 answers = {
-    "temperature 0": likeliest,  # the likeliest token each time
-    "top_k 1": ask(prompt, **drawn, top_k=1),
-    "seed 1": ask(prompt, **drawn, seed=1),  # drawn, and the draw can be repeated
+    "temperature 0": likeliest,
+    "top_k 1": ask(prompt, **drawn, top_k=1),  # draws from one token
+    "seed 1": ask(prompt, **drawn, seed=1),
     "seed 1 again": ask(prompt, **drawn, seed=1),
     "seed 2": ask(prompt, **drawn, seed=2),
-    "stop": ask(prompt, max_tokens=16, temperature=0, stop=[end]),
+    f"stop {end!r}": ask(prompt, max_tokens=16, temperature=0, stop=[end]),
 }
-pieces = stream(prompt, max_tokens=16, temperature=0)
 for name, answer in answers.items():
-    print(f"{name:14}{answer['finish_reason']:8}{answer['text_output']!r}")
-print(pieces)
+    print(f"{name:16}{answer['finish_reason']:8}{answer['text_output']!r}")
 
 # %%
 claim(
-    answers["temperature 0"]["text_output"] == answers["top_k 1"]["text_output"] == "".join(pieces)
+    answers["temperature 0"]["text_output"] == answers["top_k 1"]["text_output"]
     and answers["seed 1"]["text_output"] == answers["seed 1 again"]["text_output"]
-    and answers["stop"]["finish_reason"] == "stop",
-    f"The likeliest tokens are the same whole and in {len(pieces)} pieces; a seed repeats a draw.",
+    and answers[f"stop {end!r}"]["finish_reason"] == "stop",
+    "Where one token can be drawn, it is the likeliest; a seed repeats a draw; stop ends an answer.",
     "Run the cell above again.",
     id="llm.sampling",
 )
 
 # %% [markdown]
-# ## A config from a slide
-#
-# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) save tokenizer and weights into a folder (not run: this downloads them), and show a config with three parameters:
-#
-# ```python
-# name, folder = "facebook/opt-125m", "./vllm_model"
-# AutoTokenizer.from_pretrained(name).save_pretrained(folder)
-# AutoModelForCausalLM.from_pretrained(name).save_pretrained(folder)
-# ```
-
-# %% language="bash" tags=["triton"]
-# cat models/vllm_model/config.as_printed.pbtxt
-
-# %%
-predict(
-    "llm.parameters",
-    "model_checkpoint, max_input_length, max_output_length: what does the backend make of them?",
-    {
-        "it obeys them": "Then an answer would end after 128 tokens. Which keys are read is up to "
-        "the backend's own program.",
-        "it refuses them": "Parameters are any pairs of texts. The core passes them on, and does "
-        "not know which keys a backend reads.",
-        "it ignores them": None,
-    },
-)
-
-# %%
-# A second model with this config, corrected until the server takes it (half a minute). Its
-# model.json has two more engine arguments.
-printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
-narrow = {"max_model_len": 200, "max_num_seqs": 1}
-corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "narrow", **narrow))
-corrected
-
-# %% tags=["triton"]
-client.load_model("narrow")
-longer = ask("A list", "narrow", max_tokens=140, temperature=0, ignore_eos=True)
-tokens = longer["num_output_tokens"]
-print(tokens, "tokens:", longer["text_output"][:60])
-wrong = [  # three requests, each with a mistake of its own
-    ask("in" + 299 * " in", "narrow", max_tokens=4),
-    ask("A list is", max_token=8),
-    ask("A list is", max_tokens=8, temperature="hot"),
-]
-print(*[reply["error"] for reply in wrong], sep="\n\n")
-
-# %%
-ignored = "it ignores them" if tokens == 140 else "it obeys them"
-compare("llm.parameters", ignored, premise=Premise(tokens > 0, "the model did not answer"))
-claim(
-    tokens == 140,
-    f"After {len(corrected.refused)} refusals the config is loaded. An answer of {tokens} tokens came, "
-    "though max_output_length says 128.",
-    "Run the cells of this section again.",
-    id="llm.document",
-)
-
-# %% [markdown]
-# So limits are engine arguments (`max_model_len`) or sampling parameters (`max_tokens`). The three refusals: a prompt longer than `max_model_len`, and two mistakes in sampling parameters.
-#
-# <details><summary>Errata: the backend slides</summary>
-#
-# Engine arguments belong in `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
-#
-# </details>
-#
-# ## Engine arguments
-#
-# All [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in `model.json`. These decide most ("–": vLLM chooses). Eight clients ask both models; `narrow` has `max_num_seqs` 1:
-
-# %%
-at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
-print("Requests under way, at most:", at_once)
-documents.arguments().style.set_properties(**{"text-align": "left"})
-
-# %%
-counted = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
-claim(
-    at_once["narrow"] == 1 < at_once["vllm_model"],
-    f"8 clients ask: {at_once['vllm_model']} requests are under way, with max_num_seqs 1 only one.",
-    "Run the cell before this one again.",
-    premise=counted,
-    id="llm.arguments",
-)
-
-# %% [markdown]
-# ## Typical mistakes
-#
-# Five in the files, in copies of `narrow`. This takes about a minute.
-
-# %% tags=["triton"]
-import shutil
-import subprocess
-
-
-def load(model):
-    """Load a model; return the server's message if it refuses, else nothing."""
-    try:
-        client.load_model(model)
-    except InferenceServerException as error:
-        return error.message().replace(os.environ["TRITON_MODELS"], "")  # shorter paths
-
-
-# %% tags=["triton"]
-client.unload_model("narrow")  # frees its engine's memory
-refused = []
-for change in (
-    "rm 1/model.json",
-    "sed -i 's/true/true,/' 1/model.json",
-    """sed -i 's/"dtype"/"disable_log_requests": true, "dtype"/' 1/model.json""",
-    "sed -i 's/len\": [0-9]*/len\": 4096/' 1/model.json",
-    "sed -i 's/KIND_MODEL/KIND_GPU gpus: [ 99 ]/' config.pbtxt",
-):
-    shutil.copytree(models / "narrow", models / "mistake")
-    subprocess.run(change, shell=True, check=True, cwd=models / "mistake")
-    refused.append(load("mistake"))
-    print(f"$ {change}\n{(refused[-1] or 'loaded')[:300]}\n")
-    shutil.rmtree(models / "mistake")
-
-# %%
-claim(
-    len({*refused, *map(str, wrong)}) == 8 and all(refused),
-    "All five folders and all three requests are refused, each for a reason of its own.",
-    "Run the cell before this one again.",
-    id="llm.mistakes",
-)
-
-# %% [markdown]
 # ## Eight clients
 #
-# In a static batch, as Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens.
+# Transformers computes a *static* batch: eight prompts begin together, and the next eight wait for the longest answer. vLLM decides anew at each token who is in the batch, so a new request takes the place of one that is done: *continuous batching*. Here answers have 8 to 96 tokens.
 
 # %%
 predict(
@@ -256,6 +113,7 @@ predict(
 )
 
 # %% tags=["triton"]
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -283,6 +141,7 @@ speeds = pd.DataFrame({name: tokens_per_second(*way) for name, way in ways.items
 speeds.round(1).T  # three rounds, because other programs may disturb one of them
 
 # %%
+# The same answers by Transformers in this process, in static batches of 8; then the best rounds
 rounds = speeds.join(measured.static(lengths, batch=8))
 rate = rounds.max()
 measure.plot_bars(rate.to_frame("tokens per s"), title="24 answers", below="tokens per second")
@@ -301,25 +160,21 @@ claim(
 )
 
 # %% [markdown]
-# Less than 100 %? Then the engine's own work takes the time: the network is small. With 40 million parameters (`BENCHMARKS.md`):
-#
-# | tokens per second | equal lengths | mixed lengths |
-# |---|---|---|
-# | Transformers, static | 337 | 111 |
-# | vLLM, static | 654 | 308 |
-# | vLLM | 706 | 590 |
-#
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has 363 against 66.5 with Llama 2 7B, on an A10G.
+# A step for eight tokens takes little longer than for one. Larger networks gain more: with 40 million parameters 590 tokens per second against 111 (`BENCHMARKS.md`), with Llama 2 7B on an A10G [363 against 66.5](../../00__start/00__start.ipynb#The-documents-behind-the-course).
 #
 # ## Metrics
 #
-# The engine counts tokens, on Triton's [port](../../1_architecture/08__metrics/08__metrics.ipynb):
+# Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb), e.g. the requests that wait:
 
 # %% language="bash" tags=["triton"]
-# curl -s $TRITON_METRICS/metrics | grep -E '^(vllm|transformers):' | grep -vE '_bucket|_created'
+# curl -s $TRITON_METRICS/metrics | grep -E '^\w+:(generation_tokens|num_requests_(run|wait)|time_to_first)' |
+#   grep -vE '_bucket|_created'
 
 
 # %% tags=["triton"]
+import re
+
+
 def generated():
     """How many tokens the engine of `vllm_model` has made."""
     time.sleep(1)  # it counts a step after it has sent the step's tokens
@@ -342,31 +197,155 @@ claim(
 )
 
 # %% [markdown]
-# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves 92 % of the memory, or `gpu_memory_utilization`. `tensor_parallel_size` uses several GPUs.
+# ## A config from a slide
 #
-# <details><summary>Under the hood: adapters, chats, cancelling, and the memory of keys and values</summary>
+# Where does one set limits? [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) do it in the config. They save tokenizer and weights with it (not run here: this downloads them):
 #
-# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or (from 24.12 on) NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. A token's keys and values take 0.5 MB in Llama 2 7B in fp16: 2 × 32 layers × 4,096 numbers × 2 bytes.
+# ```python
+# name, folder = "facebook/opt-125m", "./vllm_model"
+# AutoTokenizer.from_pretrained(name).save_pretrained(folder)
+# AutoModelForCausalLM.from_pretrained(name).save_pretrained(folder)
+# ```
+
+# %%
+show("models/vllm_model/config.as_printed.pbtxt")
+predict(
+    "llm.parameters",
+    "model_checkpoint, max_input_length, max_output_length: what does the backend make of them?",
+    {
+        "it obeys them": "Then an answer would end after 128 tokens. Which keys are read is up to "
+        "the backend's own program.",
+        "it refuses them": "Parameters are any pairs of texts. The core passes them on, and does "
+        "not know which keys a backend reads.",
+        "it ignores them": None,
+    },
+)
+
+# %%
+# `narrow` gets this config, corrected until the server takes it (half a minute). In its model.json
+# we write two limits of our own.
+narrow = {"max_model_len": 200, "max_num_seqs": 1}
+printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
+corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "narrow", **narrow))
+corrected
+
+# %% tags=["triton"]
+client.load_model("narrow")  # ask for more than 128 tokens; ignore_eos: no end before them
+longer = ask("A list", "narrow", max_tokens=140, temperature=0, ignore_eos=True)
+tokens = longer["num_output_tokens"]
+print(tokens, "tokens:", longer["text_output"][:60])
+# %%
+ignored = "it ignores them" if tokens == 140 else "it obeys them"
+compare("llm.parameters", ignored, premise=Premise(tokens > 0, "the model did not answer"))
+claim(
+    tokens == 140,
+    f"After {len(corrected.refused)} refusals the config is loaded. An answer of {tokens} tokens came, "
+    "though max_output_length says 128.",
+    "Run the cells of this section again.",
+    id="llm.document",
+)
+
+# %% [markdown]
+# The backend does not read these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
+#
+# <details><summary>Errata: the backend slides</summary>
+#
+# Engine arguments belong in `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
+#
+# </details>
+#
+# ## Engine arguments
+#
+# Eight clients ask `vllm_model`, then `narrow`, which has `max_num_seqs` 1. How many requests are under way in each engine, by its own metric? Below are the [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) that decide most ("–": vLLM chooses):
+
+# %%
+at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
+print("Requests under way, at most:", at_once)
+documents.arguments().style.set_properties(**{"text-align": "left"})
+
+# %%
+counted = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
+claim(
+    at_once["narrow"] == 1 < at_once["vllm_model"],
+    f"8 clients ask: {at_once['vllm_model']} requests are under way, with max_num_seqs 1 only one.",
+    "Run the cell before this one again.",
+    premise=counted,
+    id="llm.arguments",
+)
+
+# %% [markdown]
+# ## Typical mistakes
+#
+# Three in requests to `narrow`, then five in its files, each in a copy made by the command that is printed (about a minute). Read each message: does it name the place?
+
+# %% tags=["triton"]
+client.load_model("narrow")
+wrong = [
+    ask("in" + 299 * " in", "narrow", max_tokens=4),  # a prompt longer than max_model_len
+    ask("A list is", "narrow", max_token=8),
+    ask("A list is", "narrow", max_tokens=8, temperature="hot"),
+]
+print(*[reply["error"] for reply in wrong], sep="\n\n")
+
+# %% tags=["triton"]
+client.unload_model("narrow")  # frees its engine's memory
+refused = []
+for change in (
+    "rm 1/model.json",
+    "sed -i 's/true/true,/' 1/model.json",
+    """sed -i 's/"dtype"/"disable_log_requests": true, "dtype"/' 1/model.json""",
+    "sed -i 's/len\": [0-9]*/len\": 4096/' 1/model.json",
+    "sed -i 's/KIND_MODEL/KIND_GPU gpus: [ 99 ]/' config.pbtxt",
+):
+    copied = f"cp -rT narrow mistake; cd mistake; {change}"
+    subprocess.run(copied, shell=True, check=True, cwd=models)
+    try:
+        client.load_model("mistake")
+    except InferenceServerException as error:
+        refused.append(error.message().replace(os.environ["TRITON_MODELS"], ""))
+        print(f"$ {change}\n{refused[-1].partition('state: ')[2][:200].strip()}\n")
+
+# %%
+claim(
+    len({*refused, *map(str, wrong)}) == 8,
+    "All five folders and all three requests are refused, each for a reason of its own.",
+    "Run the cell before this one again.",
+    id="llm.mistakes",
+)
+
+# %% [markdown]
+# <details><summary>On a GPU (not verified here)</summary>
+#
+# Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory (`gpu_memory_utilization`): beside the weights for keys and values, 0.5 MB per token in Llama 2 7B in fp16 (2 × 32 layers × 4,096 numbers × 2 bytes). `tensor_parallel_size` uses several GPUs.
+#
+# </details>
+#
+# <details><summary>Under the hood: adapters, chats, cancelling</summary>
+#
+# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or (from 24.12 on) NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does.
 #
 # </details>
 #
 # ## TensorRT-LLM
 #
-# [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. Then, for older releases: the slides' options for an engine, and their config, corrected step by step.
+# The other engine, for NVIDIA's GPUs only. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, a program `1/model.py`, and the engine's arguments in `1/model.yaml`. What does this machine lack for it?
+
+# %% language="bash" tags=["triton"]
+# cp -rT models/tensorrt_llm $TRITON_MODELS/tensorrt_llm
+# cat models/tensorrt_llm/1/model.yaml
+# curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
+
+# %% [markdown]
+# Only the package: it is in the image `trtllm-python-py3`. Until version 1.2, one could also *build an engine* for one kind of GPU, as the slides do. Are the slides' options those of `trtllm-build`, and what does the server say of their config?
 
 # %%
-place(models, "models/tensorrt_llm")
-show("models/tensorrt_llm/1/model.yaml")
 options = documents.build()
 of_slides = documents.HERE / "trt_llm_model/config.as_printed.pbtxt"
 engine = documented.correct(lab, "trt_llm_model", of_slides, documents.engine_steps(models))
 display(options, engine)
 
-# %% tags=["triton"]
-lacking = load("tensorrt_llm")
-print(lacking[:400])
-
 # %%
+lacking = next(each for each in lab.index() if each["name"] == "tensorrt_llm").get("reason", "")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
 only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
 claim(
@@ -398,17 +377,17 @@ claim(
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# The backend slides compare eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven characteristics (`documents.compared()`), three have changed most:
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The slides call vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights, so measure both on your GPU.
+# The slides call vLLM simple, and TensorRT-LLM optimized. Today both read the same weights: measure both.
 #
 # ## Your turn
 #
-# The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Correct its two files, and load it.
+# The next cell writes a folder `assistant`, unless it is there. It has several mistakes. Correct its two files (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
 
 # %%
 from task import assistant
@@ -419,10 +398,15 @@ task("llm.assistant", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# An answer that is printed as it comes, over gRPC; and how soon the first token was there:
+# | you have | take |
+# |---|---|
+# | many clients, Hugging Face weights | vLLM; on GPUs, measure TensorRT-LLM, too |
+# | one client, or a loop of your own | a Python model |
+#
+# `my_llm` is for the image `vllm-python-py3` (not run: it needs a GPU). Change `model`; `max_model_len` is your longest prompt with answer. If `num_requests_waiting` grows, raise `max_num_seqs`.
 
 # %%
-show("at_work/stream.py")
+show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stream.py")
 
 # %% tags=["triton"]
 # %run at_work/stream.py vllm_model "A class definition"

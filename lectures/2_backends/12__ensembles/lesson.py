@@ -6,9 +6,9 @@
 # %% [markdown]
 # # Ensembles
 #
-# **Question.** A model takes token ids, and its clients have sentences. Where does the tokenizer run, who connects the steps, and what happens to texts of different lengths?
+# **Question.** A network takes token ids, and its clients have sentences. Who runs the tokenizer, who connects the steps, and which way is fast?
 #
-# An *ensemble* is a config that connects models ([schedulers](../../1_architecture/03__schedulers/03__schedulers.ipynb)). Here: a tokenizer in Python, a network in ONNX that knows 16 languages, and their names in Python.
+# Our network tells which of 16 languages a text is in. Two steps in Python are beside it: a *tokenizer*, which cuts text into pieces and gives their numbers (ids), and the languages' names.
 
 # %%
 import setup
@@ -20,16 +20,14 @@ lab = laboratory(models, only=setup.SHARED)  # the first time, this takes one to
 # %% [markdown]
 # ## Two places for a tokenizer
 #
-# On the server: a client sends text to the ensemble `language`, whose first step is the tokenizer.
+# On the server: a client sends text to `language`. This is an *ensemble*, a config that connects models ([schedulers](../../1_architecture/03__schedulers/03__schedulers.ipynb)): here `language_tokenizer`, `language_onnx` and `language_labels`.
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2/models/language/infer -d '{"inputs": [{"name": "text",
-#   "shape": [1, 1], "datatype": "BYTES", "data": ["Lettisch und Äquatorialguinea"]}]}'
+#   "shape": [1, 1], "datatype": "BYTES", "data": ["Lettisch und Äquatorialguinea"]}]}' | grep -o '"outputs".*'
 
 # %% [markdown]
-# (The `parameters` in an ensemble's answer do not matter here.)
-#
-# On the client: it pads each text to 64 tokens, and sends ids and a mask of the real tokens to the network. Both ways, for 32 texts:
+# On the client: it tokenizes each text and *pads* it, with zeros up to 64 tokens, because a batch is one array. It sends the ids, and a *mask* with 1 for each real token, to `language_onnx` alone. We do both with 32 texts, and compare answers and bytes:
 
 # %% tags=["triton"]
 import os
@@ -74,11 +72,11 @@ claim(
 )
 
 # %% [markdown]
-# With a tokenizer on the client, every client needs its file, in the right version.
+# Text is smaller, and no client needs the tokenizer's file in the right version. So it belongs on the server.
 #
 # ## The Llama page's ensemble
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. Here they are for our network. The tokenizer's program ([its config](models/tokenizer/config.pbtxt)):
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. First the tokenizer's program: from `prompt` it makes `input_ids` and `attention_mask` ([config](models/tokenizer/config.pbtxt)).
 
 # %% tags=["triton"]
 # %%writefile {models}/tokenizer/1/model.py
@@ -99,6 +97,9 @@ class TritonPythonModel:
         return pb.InferenceResponse([pb.Tensor(n, found[n].astype("int64")) for n in found])
 
 
+# %% [markdown]
+# Then the ensemble. It has no backend, because the server's core runs it, and no version with files, only an empty folder `1`. Read the maps so: the step's tensor `key` is called `value` in the ensemble. What one step puts out as `ids`, the next one takes.
+
 # %%
 place(models, "models/ensemble_model")
 show("models/ensemble_model/config.pbtxt")
@@ -108,39 +109,15 @@ show("models/ensemble_model/config.pbtxt")
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 # curl -s $TRITON_HTTP/v2/models/ensemble_model/infer -d '{"inputs": [{"name": "prompt",
-#   "shape": [2], "datatype": "BYTES", "data": ["Lettisch", "das Litauische"]}]}' | head -c 300
+#   "shape": [2], "datatype": "BYTES", "data": ["Lettisch", "das Litauische"]}]}' | grep -o '"outputs".*' | head -c 150
 
 # %% [markdown]
-# The answer has 16 scores per text. With `max_batch_size: 0`, as on the page, requests never share an execution. `language` allows 64, because each of its steps does.
+# The answer has 16 scores per text. With `max_batch_size: 0`, as on the page, requests never share an execution. `language` allows 64, as each of its steps does.
 #
-# Now four mistakes, one at a time:
+# Now four mistakes, one at a time. Which does the server find when it loads the model, and which only when a request comes?
 
-# %% tags=["triton"]
-FAULTS = [  # a file, what is right in it, and what takes its place
-    ("ensemble_model/config.pbtxt", ' value: "output_0" }', " }"),  # why: in the server's log
-    ("tokenizer/config.pbtxt", "KIND_CPU", "KIND_GPU gpus: [ 99 ]"),  # no machine has it
-    ("tokenizer/1/model.py", '"prompt"', '"TEXT"'),
-    ("tokenizer/1/model.py", "padding=True", "padding=False"),
-]
-prompts = np.array(["Lettisch", "das Litauische"], object)
-two = grpc.InferInput("prompt", [2], "BYTES").set_data_from_numpy(prompts)
-
-# %% tags=["triton"]
-noticed = []
-for name, right, wrong in FAULTS:
-    file, content, step = models / name, (models / name).read_text(), "load"
-    file.write_text(content.replace(right, wrong))
-    try:
-        client.load_model(name.split("/")[0])
-        step = "request"
-        client.infer("ensemble_model", [two])
-    except InferenceServerException as error:
-        noticed.append(step)
-        message = error.message().replace(os.environ["TRITON_MODELS"], "")  # shorter paths
-        print(f"{right!r} → {wrong!r}, at the {step}: {message[:280]}\n")
-    file.write_text(content)
-    client.load_model(name.split("/")[0])
-    client.load_model("ensemble_model")
+# %%
+noticed = setup.make_mistakes(lab)
 
 # %%
 claim(
@@ -151,7 +128,7 @@ claim(
 )
 
 # %% [markdown]
-# So send a request to each model that you load.
+# A load does not run the program: send a request to each model, too.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
@@ -161,13 +138,13 @@ claim(
 #
 # ## The same steps as a program
 #
-# *Business logic scripting* (BLS): a Python model calls others. It can loop and decide ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `language_bls` takes the waiting requests one after the other. `bls_joined` joins their rows, as [02](../02__python/02__python.ipynb) advises.
+# *Business logic scripting* ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)): a Python model calls others, so it can decide. `exec()` sends a request and waits for the answer. `language_bls` does it for one text after the other; `bls_joined` joins all rows first.
 
 # %%
 show("models/language_bls/1/model.py", "models/bls_joined/1/model.py")
 
 # %% [markdown]
-# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on. Here is what differs from `language_bls`:
+# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on (`async_exec()`). Here is what differs from `language_bls` (`<`):
 
 # %% language="bash" tags=["triton"]
 # diff models/language_bls/1/model.py models/bls_async/1/model.py || true
@@ -232,8 +209,9 @@ met = Premise(together["bls_joined"] > 1.2, "the texts came too far apart to sha
 compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 
 # %% language="bash" tags=["triton"]
-# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load  # in four instances
-# head -c 90 $TRITON_MODELS/texts.json; echo " …"  # what perf_analyzer sends
+# # What do larger batches bring? 16 requests are under way. `language_bls_4` is the loop in four
+# # instances, so four texts are under way in it.
+# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load
 # for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
 #   for model in language language_bls language_bls_4 bls_joined bls_async; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
@@ -260,11 +238,12 @@ claim(
 )
 
 # %%
+# Why is the ensemble fast? Eight texts, all at once; one bar per execution.
 run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, all at once
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In the ensemble, texts meet in each step's batcher. Joined rows need only three calls for all texts, but one bad text fails them all. With `async_exec`, each text still takes three calls.
+# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all, but one bad text fails all. With `async_exec`, each text takes three.
 #
 # <details><summary>Under the hood: streams</summary>
 #
@@ -274,7 +253,7 @@ measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 
 #
 # ## Texts of different lengths
 #
-# `lengths` is the network for texts without padding. Its batcher waits up to 200 ms.
+# A padded token is computed like a real one. `lengths` is the network for texts without padding; its batcher waits up to 200 ms.
 
 # %% tags=["triton"]
 plain = Tokenizer.from_file(tokenizer_file)
@@ -327,12 +306,12 @@ counted_all = Premise(len(alone) == 16, "not all texts were answered")
 compare("ensembles.lengths", longest, premise=counted_all)
 
 # %% [markdown]
-# A text of another length ends a batch. `packed`, the same network, takes the tokens of all texts in one row, and `ends`: where each text ends. With `allow_ragged_batch`, Triton joins requests of any length; `batch_input` makes it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)).
+# A text of another length ends a batch. `packed` is the same network for *one* row with the tokens of all texts, and `ends`, where each text ends. `allow_ragged_batch` lets Triton join requests of any length, and `batch_input` lets it compute `ends` ([ragged batching](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/ragged_batching.md)).
 
 # %%
 place(models, "models/packed")
 show("models/packed/config.pbtxt")
-setup.session_ms(models, tokens)  # the 16 texts as one batch in this process: ONNX Runtime alone
+setup.session_ms(models, tokens)  # all 16 as one batch, by ONNX Runtime in this process
 
 # %% tags=["triton"]
 joined, at_once = all_at_once("packed")
@@ -348,11 +327,11 @@ claim(
 )
 
 # %% [markdown]
-# Padding is computed like text; yet `packed` may be slower, because its attention first compares the tokens of all texts.
+# `packed` computes fewer tokens (the table above), but its attention first compares those of all texts. So measure both with your lengths.
 #
 # ## A step fails
 #
-# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank. Then one is sent while `language_onnx` is not loaded.
+# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank. Does it spoil the answers of the others? Then one is sent while `language_onnx` is not loaded.
 
 # %% tags=["triton"]
 mixed = [*texts[:3], " ", *texts[4:8]]
@@ -389,14 +368,21 @@ task("ensembles.blank", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which step is the slow one, and does it batch? The server has counted it for each step since that step was loaded. (`language_onnx` was loaded again in the section before, so it has counted less.)
+# - Ensemble: the steps are fixed. Copy `ensemble_model`'s config; change models and maps.
+# - BLS: the data decide what comes next. Join rows, look at `has_error()`.
+#
+# Then, under load: the step with the longest time per request is the one to change. It waits: more instances. It computes: another format, a smaller network.
 
 # %%
 show("at_work/steps.py")
 
 # %% tags=["triton"]
-send("language", texts)
-# %run at_work/steps.py language
+import threading
+
+load = threading.Thread(target=lambda: [send("language", texts) for _ in range(40)])
+load.start()  # in place of your clients
+# %run at_work/steps.py language 2
+load.join()
 
 # %% [markdown]
 # ## What to remember

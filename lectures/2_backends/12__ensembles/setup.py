@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from tritonclient import grpc
+from tritonclient.utils import InferenceServerException
 
 from workbook import measure, zoo
 from workbook.common.errors import WorkbookError
@@ -107,6 +109,43 @@ def page(models: Path) -> None:
     for file in zoo.checkpoint("text_classifier").glob("*.json"):
         shutil.copy(file, version(models, "tokenizer"))
     shutil.copy(models / "lengths/1/model.onnx", version(models, "model") / "language.onnx")
+
+
+#: A file of the page's folders, what is right in it, and what takes its place.
+_MISTAKES = (
+    ("ensemble_model/config.pbtxt", ' value: "output_0" }', " }"),  # why: in the server's log
+    ("tokenizer/config.pbtxt", "KIND_CPU", "KIND_GPU gpus: [ 99 ]"),  # no machine has it
+    ("tokenizer/1/model.py", '"prompt"', '"TEXT"'),
+    ("tokenizer/1/model.py", "padding=True", "padding=False"),
+)
+
+
+def make_mistakes(server: Server) -> list[str]:
+    """Make each mistake, load the model, send two texts, print the error; then undo the mistake.
+
+    Returns:
+        For each mistake, when the server noticed it: "load" or "request".
+    """
+    noticed = []
+    two = grpc.InferInput("prompt", [2], "BYTES")
+    two.set_data_from_numpy(np.array(["Lettisch", "das Litauische"], object))
+    with grpc.InferenceServerClient(server.grpc_url) as client:
+        for name, right, wrong in _MISTAKES:
+            file, model = server.repository / name, name.split("/")[0]
+            content, step = file.read_text("utf-8"), "load"
+            file.write_text(content.replace(right, wrong), "utf-8")
+            try:
+                client.load_model(model)
+                step = "request"
+                client.infer("ensemble_model", [two])
+            except InferenceServerException as error:
+                noticed.append(step)
+                message = error.message().replace(f"{server.repository.resolve()}", "")
+                print(f"{right!r} → {wrong!r}, at the {step}: {message[:280]}\n")
+            file.write_text(content, "utf-8")
+            client.load_model(model)
+            client.load_model("ensemble_model")
+    return noticed
 
 
 # -- ensemble against BLS --------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 # ---
 # title: Images
-# minutes: 22
+# minutes: 23
 # ---
 
 # %% [markdown]
 # # Images
 #
-# **Question.** Your models run on the laptop server. On the machine with the GPU runs a container of NVIDIA's. Which one, and how much of it do you need?
+# **Question.** Your models run on the laptop server. On the machine with the GPU, NVIDIA's container will serve them. Which image does it need, so that every model loads?
 #
-# Nothing in this notebook needs Docker. Commands that need it were not run here, and are marked.
+# A container starts from an *image*: a disk with the server, its backends and their libraries. Nothing here needs Docker. Commands that do were not run, and say so.
 
 # %%
 import setup
@@ -17,26 +17,29 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 models = setup.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
 lab = laboratory(models)  # a Triton server of this notebook's own
 
+# %% [markdown]
+# Five models are to move. Two tell which digit a picture shows (`digits_onnx`, and `digits_cached`, which remembers its answers), `jpeg_dali` decodes JPEG files, `square` is Python, and `pair` is an ensemble that calls `square`. These lines of their configs matter for the image:
+
 # %% language="bash" tags=["triton"]
-# curl -sX POST $TRITON_HTTP/v2/repository/index | tr '}' '\n'
+# cd $TRITON_MODELS
+# grep -E "^(backend|platform|response_cache)" {digits_cached,digits_onnx,jpeg_dali,pair,square}/config.pbtxt
+
+# %%
+predict(
+    "images.backends",
+    "How many backends must the image have, so that all five models load?",
+    {
+        "5": "One for each model? Both digits models take the same one, and one model takes none.",
+        "4": "You counted the ensemble. It names no backend: its scheduler is a part of the core.",
+        "3": None,
+        "2": "Did you leave Python out? It is a backend like the others: the core has no Python.",
+    },
+)
 
 # %% [markdown]
-# ## Which one to take
+# ## Which backends does a repository need?
 #
-# An image's name is `nvcr.io/nvidia/tritonserver:RELEASE-KIND`. A release is a year and a month.
-#
-# | kind | holds |
-# |---|---|
-# | `py3` | the server with most backends |
-# | `py3-min` | the base for an image of your own |
-# | `py3-sdk` | clients and perf_analyzer, no server |
-# | `vllm-python-py3` | the server with vLLM and Python |
-# | `trtllm-python-py3` | the server with TensorRT-LLM and Python |
-
-# %% [markdown]
-# ## Your release has
-#
-# A server tells the version of its core. Where a notebook says "today", "since" or "until", it means the two tables below. "not found": no source that we could read names it. The last column leads to the source.
+# A config may leave its backend out, and the server completes it when it loads the model. So ask the server, and not the files. An image has *caches* as libraries, too, so we look for them as well:
 
 # %% tags=["triton"]
 import os
@@ -44,154 +47,78 @@ import os
 import tritonclient.http as http
 
 client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
-version = client.get_server_metadata()["version"]
-print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
+versions = client.get_model_repository_index()  # one entry for each version of a model
+backends = {}
+for name in sorted({entry["name"] for entry in versions if entry.get("state") == "READY"}):
+    config = client.get_model_config(name)
+    backends[name] = config["backend"]
+    cached = config.get("response_cache", {}).get("enable", False)
+    print(f"{name:14} backend {config['backend']!r:14} answers from a cache: {cached}")
 
 # %%
-setup.linked(setup.contents())
+needed = {backend for backend in backends.values() if backend}
+loaded = Premise(len(backends) >= 5, "a model is not loaded")
+compare("images.backends", str(len(needed)), premise=loaded)
 
 # %% [markdown]
-# Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. It does not name the TensorRT of `py3`: look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
+# This list is what the image must have: the backends `onnxruntime`, `dali` and `python`, and a cache. The ensemble's backend is empty, because the server's core does its work.
 #
-# What came, and what went:
-
-# %%
-setup.linked(setup.changes())
-
-# %% [markdown]
-# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) take `23.10-py3`, and warn that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
+# ## Which one to take
+#
+# NVIDIA's images are called `nvcr.io/nvidia/tritonserver:RELEASE-KIND`. A release is a year and a month, as 24.10. First the kind:
 
 # %% [markdown]
-# To run one (not run here):
+# | kind | holds | take it when |
+# |---|---|---|
+# | `py3` | most backends | you begin, or space does not matter |
+# | `py3-min` | the libraries below a server | you compose an image of your own |
+# | `vllm-python-py3` | vLLM and Python | you serve language models with vLLM |
+# | `trtllm-python-py3` | TensorRT-LLM and Python | the same with TensorRT-LLM |
+# | `py3-sdk` | clients and perf_analyzer, no server | you measure from another machine |
+
+# %% [markdown]
+# Our list fits `py3`. It is started so (not run here):
 #
 # ```sh
 # docker run --rm --gpus all --shm-size=1g -p 8000:8000 -p 8001:8001 -p 8002:8002 \
 #     -v "$PWD/models:/models" nvcr.io/nvidia/tritonserver:24.10-py3 \
-#     tritonserver --model-repository=/models
+#     tritonserver --model-repository=/models --cache-config local,size=104857600
 # ```
 #
-# Python models exchange tensors through shared memory, of which Docker gives 64 MB without `--shm-size`. The matrix names CUDA and the driver of each release, e.g. 12.6 and 560 for 24.10 with vLLM. On data-centre GPUs, CUDA's compatibility package lets some older drivers run it.
+# `-v` shows your repository to the container, `--shm-size` gives Python models the shared memory through which they exchange tensors (Docker's default is 64 MB), and `--cache-config` starts the cache, here with 100 MB.
+
+# %% [markdown]
+# ## Your release has
+#
+# Then the release. It fixes the version of everything in the image. This laptop runs the core of one of them:
 
 # %% tags=["triton"]
-import json
-from pathlib import Path
-
-import pandas as pd
-
-stored = json.loads(Path("../../releases.json").read_text())  # the course's copy of the matrix
-gigabytes = pd.DataFrame({kind: part["values"] for kind, part in stored["sizes"].items()})
-for kind in gigabytes:
-    gb = gigabytes[kind].dropna()
-    print(f"with {kind}: {gb.min()} GB ({gb.idxmin()}) to {gb.max()} GB ({gb.idxmax()})")
+version = client.get_server_metadata()["version"]
+print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 
 # %%
-setup.plot_sizes()
+setup.releases()
 
 # %% [markdown]
-# From 25.03 to 25.04 the image with vLLM shrank from 22 to 10 GB, less than half. (For 26.08, the matrix has no image with TensorRT-LLM.) Look the size up before an upgrade.
-#
-# ## What takes the space
-#
-# Here each framework is a Python package, or several. A package's list of files says how much of this disk it takes:
-
-# %% tags=["triton"]
-from importlib import metadata
-
-PACKAGES = {
-    "PyTorch": "torch", "TensorFlow": "tensorflow tensorflow-cpu keras", "OpenVINO": "openvino",
-    "DALI": "nvidia-dali-cuda120 nvidia-nvimgcodec-cu12 nvidia-nvjpeg-cu12 nvidia-nvjpeg2k-cu12"
-    " nvidia-nvtiff-cu12 nvidia-libnvcomp-cu12", "ONNX Runtime": "onnxruntime-gpu onnxruntime",
-    "XGBoost": "xgboost nvidia-nccl-cu12", "Triton": "nvidia-pytriton",
-}  # fmt: skip
-
-
-def megabytes(package):
-    try:
-        files = metadata.files(package) or ()
-    except metadata.PackageNotFoundError:
-        return 0
-    paths = [Path(str(file.locate())) for file in files]
-    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
-
-
-# %%
-predict(
-    "images.framework",
-    "Which framework takes most of the disk in this course's environment?",
-    {
-        "PyTorch": "Its build for the CPU has 0.7 GB. With CUDA it would have several times that.",
-        "TensorFlow": None,
-        "DALI": "It brings code for GPUs, video and audio, and is second or third here.",
-        "ONNX Runtime": "Its package has the code for GPUs, too, and still is one of the small ones.",
-        "OpenVINO": "It holds code for Intel's CPUs and GPUs, and is one of the smallest.",
-    },
-)
-
-# %% tags=["triton"]
-sizes = {name: sum(map(megabytes, packages.split())) for name, packages in PACKAGES.items()}
-taken = pd.Series(sizes, name="MB").sort_values(ascending=False)
-print(taken.round().astype(int).to_string())
-
-# %%
-measure.plot_bars(taken.to_frame("on this disk"), title="What each framework takes", below="MB")
-
-# %%
-all_there = Premise(taken.min() > 0, f"{taken.idxmin()} is not installed")
-compare("images.framework", str(taken.idxmax()), premise=all_there)
-few = taken[["Triton", "ONNX Runtime"]].sum() < 0.5 * taken.sum()
-claim(
-    few,
-    "Triton and ONNX Runtime together are "
-    f"{taken[['Triton', 'ONNX Runtime']].sum() / taken.sum():.0%} of what all frameworks take.",
-    "An installation without some frameworks is smaller: look at the bars.",
-    premise=all_there,
-    id="images.few",
-)
+# Read it before an upgrade: a backend may be gone, as TensorFlow's is since 25.03, and a framework may be older than the tools that wrote your files. Where a notebook says "today", "since" or "until", it means this table and its folds. "not found": no source that we could read names it.
 
 # %% [markdown]
-# A server that has only ONNX models does not need the rest. The same holds for NVIDIA's full image.
+# <details><summary>Where the figures come from, and what the table leaves out</summary>
 #
-# ## Which backends does a repository need?
+# Most are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. It also names the CUDA and the driver of each release. The TensorRT of `py3` is in the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch's backend takes its libraries from NVIDIA's container of that month; this laptop has newer ones.
 #
-# Ask the server, not the files: it has completed each config. `runtime` is the backend's program: `model.py` is the laptop's stand-in, and NVIDIA's image has a native library in its place.
-
-# %% tags=["triton"]
-for entry in client.get_model_repository_index():  # one for each version of a model
-    if entry.get("state") == "READY":
-        config = client.get_model_config(entry["name"])
-        cached = config.get("response_cache", {}).get("enable", False)
-        print(f"{entry['name']:14} backend {config['backend']!r:14}", end="")
-        print(f"runtime {config.get('runtime', '')!r:11} cache: {cached}")
-
-# %% [markdown]
-# ## A smaller image
+# </details>
 #
-# `compose.py`, of the [server's repository](https://github.com/triton-inference-server/server/blob/main/compose.py), takes the base and copies parts of the *full* image, `py3`, into it ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)). This command needs Docker, and was not run here:
+# <details><summary>The backend slides</summary>
 #
-# ```sh
-# python3 compose.py --backend pytorch --repoagent checksum \
-#     --container-version 24.10 --output-name tritonserver-torch
-# ```
+# [They](../../00__start/00__start.ipynb#The-documents-behind-the-course) take `23.10-py3`, and warn that not every release has every backend. The image with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10: it and Python.
 #
-# With `--dry-run` it writes `Dockerfile.compose` only, for you to change. How this course builds its own images: the folder `docker/`.
-
-# %% [markdown]
-# `--backend`, `--cache` and `--repoagent` (a repository *agent* checks files at a load) may be given several times. There are two caches: `local` keeps answers in the server's memory, as the server here does, and `redis` in a Redis server. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
-
-# %% [markdown]
-# Does your Python model import something? Add one layer to the image:
-#
-# ```dockerfile
-# FROM nvcr.io/nvidia/tritonserver:24.10-py3
-# RUN pip install --no-cache-dir tokenizers==0.23.3
-# ```
-#
-# Or pack an environment beside the model, as in [notebook 03](../03__python_environments/03__python_environments.ipynb). Then the image stays as it is.
+# </details>
 
 # %% [markdown]
 # ## A model that is too new
 #
-# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one of them. The format of our file:
+# Does your file fit the release? An ONNX file says in which version of the format it is written, and each ONNX Runtime reads formats up to one of them ([table](https://onnxruntime.ai/docs/reference/compatibility.html)). The format (`ir_version`) of our file, and the version of its operators:
 
 # %% tags=["triton"]
 import onnx
@@ -201,7 +128,7 @@ opsets = {part.domain or "ai.onnx": part.version for part in model.opset_import}
 print("format:", model.ir_version, "operators:", opsets, "made by:", model.producer_name)
 
 # %% [markdown]
-# Now somebody exports it with the tools of the next decade, and with those of 2020:
+# To see what a misfit looks like, we write two copies of the model: one says that it has a format of the future, 99, the other an old one of 2020, 7. The server loads both:
 
 # %% tags=["triton"]
 import shutil
@@ -220,8 +147,8 @@ for ir_version in (99, 7):
         client.load_model(home.name)
         replies.append("loaded")
     except InferenceServerException as error:
-        replies.append(error.message().replace(f"{os.environ['TRITON_MODELS']}/", ""))
-    print(f"format {ir_version}: {replies[-1]}")
+        replies.append(error.message().splitlines()[0])  # of the model's first version
+    print(f"format {ir_version}: … {replies[-1][-62:]}")
 
 # %%
 claim(
@@ -233,12 +160,43 @@ claim(
 )
 
 # %% [markdown]
-# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. Try TorchScript and OpenVINO files there, too. A TensorRT plan fits one version only, and one kind of GPU ([10](../10__tensorrt/10__tensorrt.ipynb)).
+# So export for the release that you will have, not for your laptop: release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one. TorchScript and OpenVINO files depend on their framework's version in the same way. A TensorRT plan fits one version only, and one kind of GPU ([10](../10__tensorrt/10__tensorrt.ipynb)).
+
+# %% [markdown]
+# ## A smaller image
+#
+# `py3` has frameworks that this repository does not need. What do they take? Here each is a Python package, so this disk shows it, in MB (a package that is not installed is left out):
+
+# %% tags=["triton"]
+from pathlib import Path
+
+packages = Path(onnx.__file__).parents[1]  # the folder in which packages are installed
+# !cd {packages} && du -sm torch tensorflow openvino nvidia/dali onnxruntime xgboost 2> /dev/null
+
+# %% [markdown]
+# [`compose.py`](https://github.com/triton-inference-server/server/blob/main/compose.py) makes an image with what you name ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)): it takes `py3-min`, and copies parts of the full image into it. For a repository of PyTorch models (not run here, it needs Docker):
+#
+# ```sh
+# git clone -b r24.10 https://github.com/triton-inference-server/server && cd server
+# python3 compose.py --backend pytorch --container-version 24.10 \
+#     --output-name tritonserver-torch
+# ```
+
+# %% [markdown]
+# - `--backend` and `--cache` may be given several times. The cache `local` keeps answers in the server's memory, as the server here does; `redis` keeps them in a Redis server.
+# - `--dry-run` only writes `Dockerfile.compose`, for you to change.
+# - `--repoagent checksum` adds an agent that checks files at each load.
+# - vLLM and TensorRT-LLM cannot be composed: take their images.
+
+# %% [markdown]
+# Releases differ in size, too. From 25.03 to 25.04, the image with vLLM shrank from 22 to 10 GB.
+#
+# What if a Python model imports a package that no image has? Add a layer, as below in `at_work/Dockerfile`, or pack an environment beside the model, as in [notebook 03](../03__python_environments/03__python_environments.ipynb). With the environment, the image stays as it is.
 
 # %% [markdown]
 # ## Your turn
 #
-# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell, then look again.
+# Write the command that composes the smallest image of release 24.10 for *this* notebook's repository. The check reads the line, and compares it with what the loaded models need. Change the line in the next cell, run it, then look again.
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/compose.sh <<'END'
@@ -251,23 +209,26 @@ task("images.compose", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# An image of your own, and what to run after each change of it:
+# 1. Ask a server that has your models for their backends and caches, as in the first section.
+# 2. Take `py3`; if it is too large, compose; for a language model, take its engine's image.
+# 3. Start the new image on another port, and run `check_image.sh` before clients use it.
 
 # %%
 show("at_work/Dockerfile", "at_work/check_image.sh")
 
 # %% [markdown]
-# Here, the server has the file in the format of the future:
+# In the Dockerfile, change the release and the packages. The script needs `curl` only: it lists the models that the new image refused, and its exit code is 1 if there is one, so a pipeline can stop. Here it meets the file in the format of the future:
 
 # %% language="bash" tags=["triton"]
-# sh at_work/check_image.sh | sed "s|$TRITON_MODELS/||g"
+# set -o pipefail
+# sh at_work/check_image.sh | sed "s|$TRITON_MODELS/||" || echo "exit code $?: do not switch"
 
 # %% [markdown]
 # ## What to remember
 #
-# - `py3` for most backends, an image of its own for each engine of language models.
-# - Ask the server which backends a repository needs. Ensembles need none: they are part of the core.
-# - Release, driver and model files must fit together: read the matrix before an upgrade.
+# - Ask a server which backends and caches your repository needs. Ensembles need none.
+# - `py3` has most backends; each engine of language models has its own image. Compose one if `py3` is too large.
+# - A release fixes the frameworks' versions: export files for it, and check each new image with all models.
 
 # %% [markdown]
 # ## Check yourself

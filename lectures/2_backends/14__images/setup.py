@@ -1,7 +1,6 @@
 """For 14__images: the contents of NVIDIA's releases, and a small repository.
 
-setup.contents(), setup.changes()     # versions per release, and what changed when
-setup.releases()                       # the sizes of two images, one row per release
+setup.releases()                       # versions per release, and what changed when
 models = setup.repository(folder("images"))
 """
 
@@ -21,10 +20,11 @@ from workbook import zoo
 from workbook.common import paths
 from workbook.lessons import place
 from workbook.lessons.workspace import version
-from workbook.measure import style
 
 #: The text for a value that no source names, of those that we could read.
 NOT_FOUND = "not found"
+#: The parts that are shown first.
+MAIN = ("Triton", "ONNX Runtime", "OpenVINO", "TensorFlow backend", "vLLM", "TensorRT-LLM")
 #: The models of the small repository: each copied from the shared one.
 MODELS = ("digits_onnx", "digits_cached", "square", "jpeg_dali")
 #: The config of the ensemble.
@@ -61,30 +61,27 @@ def linked(table: pd.DataFrame) -> HTML:
         return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
 
     text = table.to_html(formatters={"source": link}, escape=False, index_names=False)
-    left = re.sub(r"<(t[hd])>", r'<\1 style="text-align: left">', text)
-    return HTML(left)  # type: ignore[no-untyped-call]
+    return HTML(_left(text))  # type: ignore[no-untyped-call]
 
 
-def releases() -> pd.DataFrame:
-    """List the sizes of the images for language models in GB, one row per release."""
-    columns = {f"with {kind}, GB": part["values"] for kind, part in _stored()["sizes"].items()}
-    return pd.DataFrame(columns).sort_index()
+def releases() -> HTML:
+    """Return the parts on which models depend most, and folds with all parts and all changes."""
+    everything = contents()
+    few = everything.loc[list(MAIN), [*_stored()["shown"][::2]]]
+    return HTML(  # type: ignore[no-untyped-call]
+        _left(few.to_html())
+        + _fold("All parts, all releases of the table, and their sources", linked(everything))
+        + _fold("What came and what went, from release to release", linked(changes()))
+    )
 
 
-def plot_sizes() -> style.Picture:
-    """Draw the sizes of both images over the releases, on one axis."""
-    table = releases()
-    figure = style.Picture(8.4, 2.8, "Sizes of NVIDIA's images with vLLM and with TensorRT-LLM.")
-    axes = figure.subplots()
-    style.panel(axes, "Size of the image in GB, per release", grid="y")
-    for number, (column, mark) in enumerate(
-        (("with TensorRT-LLM, GB", "s"), ("with vLLM, GB", "o"))
-    ):
-        axes.plot(table.index, table[column], marker=mark, color=style.COLOURS[number],
-                  label=column.removesuffix(", GB"))  # fmt: skip
-    axes.set_ylim(0)
-    style.legend(axes, loc="upper right")
-    return figure
+def _fold(title: str, table: HTML) -> str:
+    return f"<details><summary>{title}</summary>{table.data}</details>"
+
+
+def _left(table: str) -> str:
+    """Put all text of a table at the left."""
+    return re.sub(r"<(t[hd])>", r'<\1 style="text-align: left">', table)
 
 
 def repository(home: Path) -> Path:
