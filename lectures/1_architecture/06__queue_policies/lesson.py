@@ -324,7 +324,7 @@ show("at_work/policy.pbtxt", "at_work/burst.py")
 # %run at_work/burst.py timed 300 2000
 
 # %% [markdown]
-# Compare the longest wait (`max`) of those who were served. `sized` may sleep. With `timed`, it is the timeout and an execution.
+# Compare the `max` of those who were served. `ranked` and `sized` may sleep. With `timed`, it is the timeout and an execution.
 #
 # | you want | write | look at |
 # |---|---|---|
