@@ -352,7 +352,13 @@ task("inside_the_server.cached", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# The machine is busy. Which model is it? This program reads the statistics of all models of a server. The time of a model that asks others includes theirs: `cascade` waits for `careful`.
+# Which model keeps the machine busy? This program reads the statistics of all models. The time of a model that asks others includes theirs.
+#
+# | most of the time is | then |
+# |---|---|
+# | in your model's queue | more instances, or batching |
+# | another model's computation | limit its instances, or move it |
+# | repeated requests | `response_cache` |
 
 # %%
 show("at_work/who_computes.py")

@@ -22,7 +22,7 @@ _FLOODS, _TRIES = 5, 10  # floods that came as planned, and how many are sent fo
         "What does a queue of 2 do with ten requests that come at once? And in a flood, what "
         "should become of the requests that nobody can serve in time?",
         "A longer queue serves the ordinary day. But in a flood it is always full, and a request "
-        'that it refuses does not wake the batcher ("Under the hood: who wakes the batcher"). '
+        'that it refuses does not wake the batcher ("Under the hood: why the batcher sleeps"). '
         "Which setting other than a size can end a wait?",
         "Write `timeout_action: REJECT` and a default timeout of 200000 microseconds in place of "
         "the size.",

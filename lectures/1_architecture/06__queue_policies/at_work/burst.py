@@ -7,42 +7,31 @@ Each request has one row of zeros. Try the burst that you fear before your users
 
 import os
 import queue
-import statistics
 import sys
 import time
-from collections import Counter
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import tritonclient.grpc as grpc
 from tritonclient.utils import triton_to_np_dtype
 
-ADDRESS = os.environ.get("TRITON_GRPC", "localhost:8001")
+model, count, per_second = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+client = grpc.InferenceServerClient(os.environ.get("TRITON_GRPC", "localhost:8001"))
+inputs, answers = [], queue.Queue()
+for each in client.get_model_metadata(model).inputs:
+    zeros = np.zeros([max(size, 1) for size in each.shape], triton_to_np_dtype(each.datatype))
+    inputs.append(grpc.InferInput(each.name, zeros.shape, each.datatype))
+    inputs[-1].set_data_from_numpy(zeros)
 
 
-def main(model, count, per_second):
-    client = grpc.InferenceServerClient(ADDRESS)
-    inputs, answers = [], queue.Queue()
-    for each in client.get_model_metadata(model).inputs:
-        zeros = np.zeros([max(size, 1) for size in each.shape], triton_to_np_dtype(each.datatype))
-        inputs.append(grpc.InferInput(each.name, zeros.shape, each.datatype))
-        inputs[-1].set_data_from_numpy(zeros)
-
-    def keep(sent, result, error):
-        ms = 1000 * (time.perf_counter() - sent)
-        answers.put((ms, error.message() if error else "served"))
-
-    for _ in range(int(count)):
-        client.async_infer(model, inputs, partial(keep, time.perf_counter()))
-        time.sleep(1 / float(per_second))
-    found = [answers.get() for _ in range(int(count))]
-    for what, number in Counter(what for _, what in found).items():
-        took = [ms for ms, other in found if other == what]
-        print(
-            f"{model}: {number} {what}; median {statistics.median(took):.0f} ms,"
-            f" longest {max(took):.0f} ms"
-        )
+def keep(sent, result, error):
+    outcome = error.message().split("] ")[-1] if error else "served"
+    answers.put((outcome, 1000 * (time.perf_counter() - sent)))
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+for _ in range(count):
+    client.async_infer(model, inputs, partial(keep, time.perf_counter()))
+    time.sleep(1 / per_second)
+table = pd.DataFrame([answers.get() for _ in range(count)], columns=["outcome", "ms"])
+print(table.groupby("outcome")["ms"].agg(["count", "median", "max"]).round().rename_axis(model))

@@ -25,7 +25,7 @@ def test_a_flood_that_comes_late_or_meets_a_slow_model_is_another_load() -> None
 
 
 def test_urgent_requests_are_compared_with_others_that_waited() -> None:
-    names = [*(f"b{i}" for i in range(12)), "u0"]
+    names = [*(f"o{i}" for i in range(12)), "u0"]
     places = pd.DataFrame({"request_id": names, "queued_ms": 0.0, "start_ms": 50.0})
     places.loc[places["request_id"] == "u0", "queued_ms"] = 10.0
     answers = pd.DataFrame({"sent_ms": [8.0 * i for i in range(13)]})
@@ -42,7 +42,7 @@ def test_one_execution_is_no_rush() -> None:
 
 def test_executions_are_counted_by_kind() -> None:
     places = pd.DataFrame(
-        {"request_id": ["a0", "u0", "b0"], "queued_ms": [0.0, 5.0, 5.0], "start_ms": [1.0, 21, 41]}
+        {"request_id": ["o0", "u0", "o1"], "queued_ms": [0.0, 5.0, 5.0], "start_ms": [1.0, 21, 41]}
     )
     waited = setup.executions_waited(Run(pd.DataFrame(), places, pd.DataFrame(), pd.DataFrame()))
     assert waited["mean"]["urgent"] == 1
