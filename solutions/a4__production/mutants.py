@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant(
         "fp32: a fixed batch",
         (Edit("a4.export", ', "dynamic_shapes": ({0: torch.export.Dim("batch")},)', ""),),
-        NO_EXPORT,
+        {**NO_EXPORT, "a4.engine": "static dimensions"},
         stops="batch",
     ),
     Mutant(

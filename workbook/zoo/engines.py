@@ -400,12 +400,12 @@ def _by_python(
 def _in_a_process(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run engine_builder.py with a request; returns its answer."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
-        asked.write_text(json.dumps(request), encoding="utf-8")
-        command = [sys.executable, "-P", engine_builder.__file__, str(asked), str(answered)]
+        question, result = Path(folder, "request.json"), Path(folder, "answer.json")
+        question.write_text(json.dumps(request), encoding="utf-8")
+        command = [sys.executable, "-P", engine_builder.__file__, str(question), str(result)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
+            answer: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
             return answer
     last = (done.stderr.strip().splitlines() or [""])[-1]
     how = f"by signal {-done.returncode}" if done.returncode < 0 else f"with an error: {last}"
