@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -166,8 +167,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def code_cells(path: Path) -> list[Any]:
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+    """The code cells of a notebook, which JupyterLab may be writing at this moment."""
+    while True:
+        with contextlib.suppress(nbformat.reader.NotJSONError):
+            notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+            return [cell for cell in notebook.cells if cell.cell_type == "code"]
+        time.sleep(0.1)
 
 
 def opened(window: Browser, lab: Lab, path: str, heading: str) -> None:
