@@ -249,7 +249,7 @@ def a_file_that_is_built_without_end(folder: Path) -> None:
     _forge(folder, _chain("Add", 3_000))
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="ends the program that reads it")
+@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="The engine of `typed`")
 def a_file_that_ends_the_builder(folder: Path) -> None:
     """The right weights, and 15,000 operators after them, at which TensorRT crashes."""
     _forge(folder, _chain("Sin", 15_000))

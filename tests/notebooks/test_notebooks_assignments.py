@@ -357,7 +357,7 @@ STUDENTS_GET = {
     "a1": "a1.ipynb answers.py batches.py checks.py examples.py facts.py refusals.py unsure.py",
     "a2": "a2.ipynb checks.py facts.py",
     "a3": "a3.ipynb checks.py facts.py serving.py",
-    "a4": "a4.ipynb checks.py facts.py files.py fp16.py network.py serving.py",
+    "a4": "a4.ipynb checks.py engine.py facts.py files.py fp16.py network.py serving.py",
     "a6": "a6.ipynb answers.py checks.py client.py drawing.py engine.py facts.py knobs.py loop.py "
     "network.py step.py stopping.py streaming.py",
 }
