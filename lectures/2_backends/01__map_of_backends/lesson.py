@@ -96,8 +96,8 @@ on_cpu = which[["CPU" in text for text in which["runs on"]]]
 lost = set(on_cpu.index[on_cpu["this server"] == "refused"])
 claim(
     len(on_cpu) == 8 and not lost,
-    f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Of those that we tried, this server "
-    f"refused {lost or 'none'}.",
+    f"{len(on_cpu)} of the {len(which)} purposes have a backend that computes on a CPU. Of the "
+    f"seven such backends that we tried here, the server refused {', '.join(lost) or 'none'}.",
     "Look at the table of the first section: which model was refused?",
     premise=setup.loaded_here(matrix),
     id="map.which",
@@ -113,7 +113,7 @@ claim(
 # %% [markdown]
 # ## Two fields for one thing
 #
-# In a config, `backend` names the backend. Many configs have `platform` in its place, an older field: one word for a backend and its format. Four lines, each tried in a copy of `digits_onnx`:
+# In a config, `backend` names the backend. Many configs have `platform` in its place, an older field: one word for a backend and its format, from a fixed list in Triton's core. Four lines, each tried in a copy of `digits_onnx`:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -128,7 +128,7 @@ claim(
 # grep 'platform type' $TRITON_LOG | tail -1 | cut -d']' -f2-  # the reason for the last one
 
 # %% [markdown]
-# The first two are right. The others have mixed them up: `onnx` is no backend, and `onnxruntime` no platform. For a wrong platform the client learns no reason: it stands in the server's log (at work: `docker logs`), the last line above.
+# The first two are right. The others mix the fields up: `onnx` is no backend, and `onnxruntime` no platform. The reason for the last refusal stands in the server's log only (at work: `docker logs`): it is the last line above.
 #
 # The slides' table of platforms has eleven: `python xgboost lightgbm treelite pytorch_libtorch tensorflow_savedmodel tensorflow_graphdef onnxruntime_onnx openvino_ir tensorrt_llm tensorrt_plan`. We load a model with each.
 
@@ -141,7 +141,7 @@ predict(
 
 # %%
 names = setup.try_names(lab)  # the models have no files: it reads why each is refused
-names[["backend", "platform alone"]]
+names[["backend", "platform alone"]]  # the slides' pairs; is platform enough?
 
 # %%
 accepted = set(names.index[names["platform alone"] == "accepted"])
@@ -149,8 +149,8 @@ compare("map.platforms", len(accepted), unit="platforms", premise=setup.all_trie
 others = {"python", "openvino_ir"}
 claim(
     "onnxruntime_onnx" in accepted and not accepted & others and setup.mixed(lab),
-    f"Accepted without backend: {', '.join(sorted(accepted))}. With a backend, platform is not "
-    "read: the server accepts fil with tensorrt_plan.",
+    f"Accepted without backend: {', '.join(sorted(accepted))}. Where a config has both, "
+    "only backend counts: the server accepts fil together with tensorrt_plan.",
     "Run the cells of this section again.",
     id="map.known",
 )
@@ -166,7 +166,7 @@ claim(
 #
 # ## Marked as out of date
 #
-# Older guides name backends that you need no longer: the fold says what to take in place of each.
+# Older guides name backends that you need no longer. The fold says what to take in their place.
 #
 # <details><summary>Five rows of the slides' table</summary>
 #
@@ -191,7 +191,7 @@ claim(
 # %% [markdown]
 # ## Five mistakes
 #
-# Each is made in a copy of `digits_onnx`. The first line says what is wrong; "Triton's own words" are what you would get at work:
+# Each is made in a copy of `digits_onnx`. The first line says what is wrong. "Triton's own words" are the server's message, which is all that you get at work; where a stand-in refuses, NVIDIA's backend may word it otherwise:
 
 # %%
 config_with = mistakes.config
@@ -237,6 +237,8 @@ show("at_work/config.pbtxt", "at_work/backends.py")
 # %run at_work/backends.py
 
 # %% [markdown]
+# Which backend should you try first?
+#
 # - A network on a CPU: ONNX Runtime; on Intel's, try OpenVINO, too.
 # - On NVIDIA's GPUs: ONNX Runtime first, TensorRT for speed; vLLM for language models.
 # - A PyTorch model that does not export: PyTorch. Trees: FIL. Any other code: Python.

@@ -8,7 +8,7 @@
 #
 # **Question.** Your code fits no model format: it checks its input, calls a library, or asks other models. How does it become a model that serves many clients?
 #
-# The [Python backend](https://github.com/triton-inference-server/python_backend) runs a class of yours, on CPU or GPU. For a plain network take a backend in C++: there no tensor goes to another process.
+# The [Python backend](https://github.com/triton-inference-server/python_backend) runs a class of yours in a process beside the server's. For a plain network take its own backend: there, tensors need no such detour.
 
 # %%
 import setup
@@ -16,7 +16,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("python")
 setup.repository(models)  # once, it trains a network: 1 to 5 minutes
-lab = laboratory(models, only=["first", "second", "countdown"])  # a server of this notebook's own
+lab = laboratory(models, only=["first", "second", "countdown"])  # a server; other models ask these
 
 # %% [markdown]
 # ## Three methods
@@ -79,7 +79,7 @@ claim(
 show("models/focus_python/config.pbtxt")
 
 # %% [markdown]
-# Load in `initialize`: the time of `execute` is part of each client's latency. Compute once: with `dynamic_batching`, `execute` gets all requests that wait, so the code joins their rows, and cuts the result up again.
+# `initialize` loads the network, because clients wait while `execute` runs. With `dynamic_batching`, `execute` gets all requests that wait: the code joins their rows, computes once, and cuts the result up again.
 #
 # We send 200 pictures, and get two logits each, for "blurred" and "sharp"; the larger one is the verdict.
 
@@ -94,7 +94,7 @@ import triton_python_backend_utils as pb
 class TritonPythonModel:
     def initialize(self, args):  # args: the model's folder, the version's number …
         version = "{model_repository}/{model_version}".format(**args)
-        self.net = network.load(version + "/weights.pth")
+        self.net = network.load(version + "/weights.pth")  # eval(), and no gradients
 
     def execute(self, requests):
         images = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
@@ -113,7 +113,7 @@ print(logits[:3])
 claim(
     setup.apart(logits) < 1e-4,
     "Triton's 200 answers are those of the network in this notebook; the largest difference is "
-    f"{setup.apart(logits):.0e}.",
+    f"{setup.apart(logits):.1g}.",
     "Run the cells of this section again.",
     id="python.classifier",
 )
@@ -121,7 +121,7 @@ claim(
 # %% [markdown]
 # ## One bad request among four
 #
-# `checked` is a price list: a request names a product, 0 to 2, and gets its price. The code refuses a negative product. One above 2 it has forgotten: numpy raises an `IndexError`. The prices are a *parameter*, text of your own in the config:
+# `checked` is a price list: a request names a product, 0 to 2, and gets its price. The code refuses a negative product, but forgets those above 2: for them, numpy raises an `IndexError`. The prices are a *parameter*, text of your own in the config:
 
 # %%
 show("models/checked/config.pbtxt")
@@ -180,8 +180,8 @@ client.load_model("checked")
 with ThreadPoolExecutor() as pool:
     raised = list(pool.map(reply, [0, 1, 7, 2]))
     returned = list(pool.map(reply, [0, 1, -1, 2]))
-print("product 7 among them: ", [error or "answered" for error in raised])
-print("product -1 among them:", [error or "answered" for error in returned])
+for product, replies in ((7, raised), (-1, returned)):
+    print(f"product {product} among them:", *(each or "answered" for each in replies), sep="\n  ")
 
 # %%
 failed = [sum(map(bool, raised)), sum(map(bool, returned))]
@@ -230,7 +230,7 @@ tallied = np.concatenate([infer("tally", image=part)["logits"] for part in parts
 # !curl -s $TRITON_METRICS/metrics | grep sharp_total
 
 # %% [markdown]
-# `exec` waits for the answer. With `async_exec`, a model asks several at once: [`panel`](models/panel/1/model.py) asks two that need 150 ms each. `exec(decoupled=True)` reads the answers of a model that answers several times: [`collected`](models/collected/1/model.py) joins those of `countdown`. We ask both:
+# `exec` waits for the answer. With `async_exec`, a model asks several at once: [`panel`](models/panel/1/model.py) asks `first` and `second`, which need 150 ms each. `exec(decoupled=True)` reads the answers of a model that answers several times: [`collected`](models/collected/1/model.py) joins those of `countdown`, which counts from 4 to 1 here. We ask both:
 
 # %%
 sharp = sum(tallied[:, 1] > tallied[:, 0])
@@ -244,7 +244,7 @@ claim(
 # %% [markdown]
 # ### The production guide's chat
 #
-# BLS may also ask in a loop. [This loop](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU for one token after the other. We ran it in four cases, with [random logits](models/ibuddha_chitchat/1/model.py) in the GPT's place. (The server warns: the answer lacks the batch's dimension.)
+# BLS may also ask in a loop. [This code](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU for one token after the other. In which of four cases does it work, with [random logits](models/ibuddha_chitchat/1/model.py) in the GPT's place? (The warnings: its answer lacks the batch's dimension.)
 
 # %%
 claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="python.chat")
@@ -254,7 +254,7 @@ claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="pyth
 #
 # <details><summary>Errata: the production guide's loop</summary>
 #
-# It takes `logits[0, :]`: write `[0, -1]`, because a GPT may answer for each place. It computes one row per request, and answers without the batch's dimension. While the first token is special, it draws again: for ever, where only special ones are left. The new id goes into the types, too.
+# It takes `logits[0, :]`; write `[0, -1]`, because a GPT may give logits for each token. It computes one row per request, and answers without the batch's dimension. It draws until the first token is not special: for ever, if top-p leaves only special ones. It appends the new id to `token_type_ids`, too.
 #
 # </details>
 #
@@ -288,7 +288,7 @@ claim(
 # %% [markdown]
 # So add instances when requests wait *and* cores are free; else they only need memory.
 #
-# Without a GPU, `KIND_GPU` is refused. With one, the code itself moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (verified).
+# Without a GPU, `KIND_GPU` is refused. With one, move network and inputs there yourself: if `args["model_instance_kind"]` is `"GPU"`, to `"cuda:" + args["model_instance_device_id"]`.
 
 # %% [markdown]
 # ## Without a config
@@ -325,7 +325,7 @@ claim(
 # %% [markdown]
 # ## Whose memory?
 #
-# Code reads an input with `as_numpy`, or with `to_dlpack`, which hands it to another framework ([DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support)). [`handover`](models/handover/1/model.py) looks up whose memory both lie in.
+# Code reads an input with `as_numpy`, or with `to_dlpack`, which hands it to another framework ([DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support)). In whose memory do the two arrays lie? [`handover`](models/handover/1/model.py) looks at their addresses, and keeps both.
 
 # %%
 claim(
@@ -337,11 +337,11 @@ claim(
 )
 
 # %% [markdown]
-# So on the CPU take `as_numpy`: its copy is made in any case (`pb_tensor.cc`). Take `to_dlpack` on a GPU, and do not keep the tensor: the server needs its memory.
+# So on the CPU take `as_numpy`: its copy is made in any case (`pb_tensor.cc`). Take `to_dlpack` on a GPU, and do not keep the tensor: it holds memory that the server needs for other requests.
 #
 # <details><summary>Errata: the production guide's text</summary>
 #
-# It says that `to_dlpack` costs less than `as_numpy`. `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). Write `error=` before `TritonError(…)`. `raise` fails the whole execution.
+# It says that `to_dlpack` costs less than `as_numpy`: not on a CPU. To have another model's answer on the CPU, set [`preferred_memory`](https://github.com/triton-inference-server/python_backend#business-logic-scripting). An error response is `InferenceResponse(error=TritonError(…))`; `raise` fails the whole execution.
 #
 # </details>
 #
@@ -359,7 +359,7 @@ made
 #
 # The code of `verdict` answers nothing. In a new cell (`%%writefile {models}/verdict/1/model.py`), write `initialize`, `execute` and `finalize`, and load it: `client.load_model("verdict")`.
 #
-# The input is two logits. The texts lie in `labels.txt`, beside model.py, and are arrays of `np.object_`. `finalize` logs `verdicts: N`, the number of rows that were answered.
+# The card below says what it has to answer. The two texts lie in `labels.txt`, beside model.py; an output of texts is an array of `np.object_`. `finalize` logs `verdicts: N`, the number of answered rows.
 
 # %%
 show("models/verdict/config.pbtxt")

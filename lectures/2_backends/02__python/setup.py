@@ -152,7 +152,8 @@ class Others:
     def __str__(self) -> str:
         return (
             f"tally's counter grows by this number each time that the cell runs. panel had both "
-            f"answers after {1000 * self.took:.0f} ms. collected has joined {self.counts}."
+            f"answers after {1000 * self.took:.0f} ms; one after the other, they need "
+            f"{2 * SLEEP_MS}. collected has joined {self.counts}."
         )
 
 
@@ -188,12 +189,12 @@ def chat(server: Triton) -> Replies:
             as the guide's config says, then as its text says.
     """
     server.load("ibuddha_chitchat_bls")
-    replies = {"no GPT": _reply(server)}
+    replies = {"no GPT is loaded": _reply(server)}
     _load_gpt(server, "[ 13088 ]")
-    replies["one row, logits of the last place"] = _reply(server)
-    replies["two rows"] = _reply(server, rows=2)
+    replies["one row of tokens, logits for the last one"] = _reply(server)
+    replies["two rows of tokens"] = _reply(server, rows=2)
     _load_gpt(server, "[ -1, 13088 ]")
-    replies["logits of all places"] = _reply(server)
+    replies["one row, logits for each token"] = _reply(server)
     server.unload("ibuddha_chitchat")
     return Replies(replies)
 

@@ -8,7 +8,7 @@
 #
 # **Question.** Your model is a PyTorch module. What do you save and what do you write into its config, so that Triton gives the same answers as PyTorch?
 #
-# Three steps return in each section: save a file, describe its tensors, compare the answers. (Where the module exports to ONNX, measure [that backend](../05__onnxruntime/05__onnxruntime.ipynb), too.)
+# Where the module exports to ONNX, measure [that backend](../05__onnxruntime/05__onnxruntime.ipynb), too.
 
 # %%
 import setup
@@ -39,7 +39,7 @@ class SimpleModel(nn.Module):
 torch.jit.script(SimpleModel()).save(models / "pytorch_model/1/model.pt")  # version 1
 
 # %% [markdown]
-# TorchScript stores neither names nor shapes of tensors, so the config has to: `INPUT__0` is the first argument of `forward`, `OUTPUT__0` its first result. `dims` leaves out the batch. `pytorch_libtorch` is the backend `pytorch` with TorchScript files.
+# TorchScript stores neither names nor shapes of tensors, so the config has to: `INPUT__0` is the first argument of `forward`, `OUTPUT__0` its first result. `dims` leaves out the batch. `platform: "pytorch_libtorch"`, in the documents, is the backend `pytorch` with TorchScript; `backend: "pytorch"` does the same here.
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/pytorch_model/config.pbtxt <<END
@@ -94,7 +94,7 @@ claim(
 #
 # ## Script and trace
 #
-# There are two ways to TorchScript: `torch.jit.script` translates the module's code, and `torch.jit.trace` records the operations that one example goes through. Here `Careful` wraps [`Photo`](models/focus_compiled/1/model.py), [the lecture's network](../02__python/02__python.ipynb#The-classifier), which takes pixels in -1..1. It rescales pixels in 0..255 first: a branch.
+# There are two ways to TorchScript: `torch.jit.script` translates the module's code, `torch.jit.trace` records the operations that one example goes through. [`Photo`](models/focus_compiled/1/model.py), [the lecture's network](../02__python/02__python.ipynb#The-classifier), takes pixels in -1..1. `Careful` wraps it: if a pixel is above 1, it rescales from 0..255 first.
 
 # %% tags=["triton"]
 # %run {models}/focus_compiled/1/model.py
@@ -133,12 +133,13 @@ forms = {
     "careful_script": torch.jit.script(careful),
     "careful_trace": torch.jit.trace(careful, example),
 }
-raw, wanted, changed = (pictures + 1) * 127.5, net(torch.from_numpy(pictures)).argmax(1), {}
+raw, changed = (pictures + 1) * 127.5, {}  # the same pictures, with pixels in 0..255
+wanted = net(torch.from_numpy(pictures)).argmax(1).numpy()
 for name, form in forms.items():  # up to half a minute
-    form.save(models / name / "1/model.pt")
+    form.save(models / name / "1/model.pt")  # its config is there: INPUT__0, OUTPUT__0
     client.load_model(name)
     logits = np.concatenate([infer(name, INPUT__0=part) for part in np.split(raw, 25)])
-    changed[name] = int((logits.argmax(1) != wanted.numpy()).sum())
+    changed[name] = int((logits.argmax(1) != wanted).sum())
 print("changed verdicts, of 200:", changed)
 
 # %%
@@ -160,7 +161,7 @@ claim(
 #
 # ## Served
 #
-# Now the lecture's network. `INTRA_OP_THREAD_COUNT`: one thread per computation, so that this lecture's formats compare. (In NVIDIA's backend it holds for the [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
+# Now `Photo` alone, with one thread per computation (`INTRA_OP_THREAD_COUNT`), so that the table below compares it fairly with the Python model of notebook 02. (In NVIDIA's backend the parameter holds for the [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/focus_pytorch/config.pbtxt <<END
@@ -195,7 +196,7 @@ claim(
 # %% [markdown]
 # ## Which names?
 #
-# `INPUT__0` is not the only name that Triton takes for `forward(image)`. We try three others, and one for the output, in copies of the config. NVIDIA's backend loads all four, also the one that cannot be right; this course's stand-in refuses that one.
+# `INPUT__0` is not the only name that Triton takes for `forward(image)`. We try three others, and one for the output, in copies of the config. One of the four cannot be right: this course's server refuses it, NVIDIA's backend loads it, too.
 
 # %%
 predict(
@@ -247,11 +248,11 @@ claim(
 )
 
 # %% [markdown]
-# [The rule](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend): the arguments' names, if all fit; else the numbers, if all have one; else the order in the config. NVIDIA's backend hardly checks names (`libtorch.cc`): a wrong one shows in the answers alone.
+# [The rule](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend): the arguments' names, if all fit; else the numbers, if all have one; else the order in the config. NVIDIA's backend hardly checks names (`libtorch.cc`): compare the answers.
 #
 # ## A GPT with three inputs
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT, here [a tiny one](models/ibuddha_chitchat/tiny_gpt.py): `forward(input_ids, attention_mask, token_type_ids)`. `INFERENCE_MODE` computes without gradients.
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT, here [a tiny one](models/ibuddha_chitchat/tiny_gpt.py): `forward(input_ids, attention_mask, token_type_ids)`. `INFERENCE_MODE` computes without gradients. Without `dynamic_batching`, may a request have four rows?
 
 # %%
 show("models/ibuddha_chitchat/config.pbtxt")
@@ -275,9 +276,9 @@ claim(
     and np.abs(words - expected).max() < 1e-4
     and setup.guide(lab).refused == ["as printed"]
     and "NVFUSER has no effect" in lab.log_text(),
-    f"The three inputs reach the right arguments. A request of 4 rows is served without "
+    f"The three inputs reach the right arguments, and a request of 4 rows is served without "
     f"dynamic_batching: {list(words.shape)}. The guide's own config asks for GPU 0, and is refused "
-    "here; on the CPU it is loaded, and the log says that NVFUSER has no effect.",
+    "here. Changed to the CPU, it is loaded, and the log says that NVFUSER has no effect.",
     "Run the cells of this section again.",
     id="pytorch.gpt",
 )
@@ -285,22 +286,22 @@ claim(
 # %% [markdown]
 # <details><summary>Errata: the production guide</summary>
 #
-# `max_batch_size` counts without `dynamic_batching`, too: it bounds requests. In [its config](models/ibuddha_chitchat/config.as_printed.pbtxt), the output's dims must be `[ -1, 13088 ]`. `ENABLE_NVFUSER` has no effect any more. `gpus: [ 0, 1 ]` puts an instance on each.
+# `max_batch_size` counts without `dynamic_batching`, too: it bounds requests. In [its config](models/ibuddha_chitchat/config.as_printed.pbtxt), the output's dims must be `[ -1, 13088 ]`. `ENABLE_NVFUSER` has no effect any more. A model may have several GPUs: `gpus: [ 0, 1 ]` puts an instance on each.
 #
 # </details>
 #
 # <details><summary>Can <code>max_batch_size</code> be too large?</summary>
 #
-# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. The guide reports that a GPU's memory ran out and Triton ended (not run here). Raise it while you measure the memory.
+# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes, 1.7 GB. The guide reports that a GPU's memory ran out and Triton ended (not run here). Measure the memory while you raise it.
 #
 # </details>
 #
 # ## torch.compile
 #
-# TorchScript executes operation by operation. `torch.compile` generates code for the whole module, which is often faster. For it, release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (in the guide until 25.09): `model.py` holds the module, here `Photo`, and `model.pt` its state dict. The config names the runtime:
+# `torch.compile` generates code for the whole module, which is often faster. For it, the backend has an experimental [runtime in Python](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental) (in its README until 25.09). It makes the first module class of `model.py`, without arguments, loads the state dict `model.pt`, and passes inputs in the config's order:
 
 # %%
-show("models/focus_compiled/config.pbtxt")
+show("models/focus_compiled/config.pbtxt", "models/focus_compiled/1/model.py")
 predict(
     "pytorch.first",
     "With torch.compile: how much longer does the first request take than a later one?",
@@ -335,12 +336,12 @@ first, later = {}, {model: [] for model in inputs}
 for model in inputs:
     (models / model / "1/model.pt").touch()  # so that it is loaded anew
     client.load_model(model)
-    first[model], *_ = ms(model, 3)
+    first[model] = ms(model, 3)[0]
 for _ in range(4):  # turns, because other programs may disturb one of them
     for model in inputs:
         later[model].append(min(ms(model, 6)))
 table = setup.table(lab, first, later)
-table[["first_ms", "ms", "memory_mb"]]
+table[["first_ms", "ms", "memory_mb"]]  # ms: the fastest of the later requests
 
 # %%
 one, two = "focus_pytorch", "focus_compiled"
@@ -363,7 +364,7 @@ claim(
 #
 # <details><summary>Under the hood: where the gain comes from</summary>
 #
-# Part of it is the layout in memory: PyTorch's usual one slows TorchScript's convolutions on a CPU. Try TorchScript of `net.to(memory_format=torch.channels_last)`, too: measured here, it took about two thirds of the time.
+# Partly from the layout in memory: PyTorch's usual one slows TorchScript's convolutions on a CPU. TorchScript of `net.to(memory_format=torch.channels_last)` took about two thirds of the time here.
 #
 # </details>
 
@@ -382,7 +383,7 @@ print(f"first request: {ms('focus_compiled', 1)[0]:.0f} ms")
 # %% [markdown]
 # ## torch.export
 #
-# PyTorch recommends `torch.export` in place of TorchScript today. Release 24.10 cannot read its files, as the cell shows. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) platform `torch_aoti` takes AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences.
+# PyTorch recommends `torch.export` in place of TorchScript today. Release 24.10 cannot read its files. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) platform `torch_aoti` takes AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences.
 
 # %% tags=["triton"]
 free = ({0: torch.export.Dim("batch")},)
@@ -406,20 +407,18 @@ made
 #
 # ## Your turn
 #
-# `scaled` has `forward(image, black, white)`. Its config has other names and another order, so its logits are wrong. Correct it (`%%writefile {models}/scaled/config.pbtxt`), and load it: `client.load_model("scaled")`. Clients send `black` and `white`.
+# `scaled` has `forward(image, black, white)`. Its config has other names and another order, so its logits are wrong. Correct it (`%%writefile {models}/scaled/config.pbtxt`), and run the cell again. Clients send `black` and `white`.
 
 # %%
 setup.scaled(models)  # keeps a folder that is there
 lab.load("scaled")
 show(models / "scaled/config.pbtxt")
-
-# %%
 task("pytorch.scaled", server=lab, models=models)
 
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program saves a module, writes its config, loads it, and stops with an error if Triton's answers are not PyTorch's. Change the module and the example below `__main__`; for several inputs, write one `input` each, in the order of `forward`.
+# This program saves a module, writes its config, loads it, and fails if Triton's answers are not PyTorch's. Change module and example below `__main__`; for several inputs, describe and send each, in the order of `forward`.
 
 # %%
 show("at_work/deploy_torch.py")
@@ -452,12 +451,6 @@ show("at_work/deploy_torch.py")
 # <details><summary>A config lists INPUT__1 before INPUT__0. Does the model get its tensors in the wrong order?</summary>
 #
 # No. All inputs have a number, so the numbers count.
-#
-# </details>
-#
-# <details><summary>You have <code>model.pt</code> from <code>torch.save(model)</code>. What does the server say, and what do you do?</summary>
-#
-# "Failed locating file constants.pkl", and that the file may be corrupted. It is not: it has no TorchScript. Load it in Python, script or trace it, and save that.
 #
 # </details>
 #

@@ -14,7 +14,7 @@ class TritonPythonModel:
     def fault(self, x):  # (2) what is wrong with a request's rows; an empty text: nothing
         return "a count is negative" if (x < 0).any() else ""
 
-    def compute(self, rows):  # (3) once for the rows of all requests
+    def compute(self, rows):  # (3) once for the rows of all requests; an exception fails them all
         counts = rows + self.smoothing
         return counts / counts.sum(axis=1, keepdims=True)
 
