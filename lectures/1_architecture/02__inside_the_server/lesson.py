@@ -21,7 +21,7 @@ lab = laboratory(models, only=["digits"])  # this notebook's own Triton; it load
 # %% [markdown]
 # ## Four things that run out
 #
-# | resource | what a model needs it for | who shares it out |
+# | resource | a model needs it for | shared out by |
 # |---|---|---|
 # | CPU | its threads | the operating system |
 # | RAM | weights, tensors | nobody: backends take what they need |
