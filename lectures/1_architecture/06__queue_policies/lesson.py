@@ -209,9 +209,9 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: that is the good of a size.
+# `late` is refused at once: that is good.
 #
-# The bad: where `ms` is above 500 in the table, four requests waited beside an idle instance, because the batcher slept. A request that enters the queue wakes it; a refused one does not. So a size bounds how many wait, but not how long.
+# The bad: where the table has an `ms` above 500, four requests waited beside an idle instance: the batcher slept. A request that enters the queue wakes it; a refused one does not. So a size bounds how many wait, not how long.
 #
 # <details><summary>Under the hood: why the batcher sleeps</summary>
 #
@@ -303,7 +303,7 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before your users do. Below, a copy of the model, `timed`, gets this policy. Another one, `sized`, gets a queue of 40: five batches of eight, so 100 ms.
+# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before your users do. Below, `timed`, a copy of the model, gets this policy, and `sized` a queue of 40: five batches of eight, so 100 ms.
 
 # %%
 show("at_work/policy.pbtxt", "at_work/burst.py")

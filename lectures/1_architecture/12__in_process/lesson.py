@@ -147,7 +147,7 @@ def ask_inside():
 three = {"C API": ask_inside, **ways}
 answers = [ask_way() for ask_way in three.values()]
 ms = pd.Series({name: best_ms(ask_way) for name, ask_way in three.items()})
-measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms per request, fastest 5 %")
+measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms per request; 5 % were faster")
 
 # %%
 equal = Premise(
@@ -163,7 +163,7 @@ claim(
 )
 
 # %% [markdown]
-# All three ask the same core and the same model. HTTP and gRPC add messages: each is written, sent through a socket, and read again. This takes its time, however long the model computes. So in-process pays for fast models, and hardly for slow ones.
+# Behind all three is the same core with the same model. HTTP and gRPC add messages: each is written, sent through a socket, and read again. This takes its time, however long the model computes. So in-process pays for fast models, and hardly for slow ones.
 
 # %% [markdown]
 # ## What is inside, and what is not?

@@ -28,7 +28,7 @@ def infer(core, server, model, name, array):
     core("InferenceRequestSetResponseCallback", request, core.allocator, None, on_response, None)
     core("InferenceRequestSetReleaseCallback", request, on_release, None)
 
-    # 3. Send it. The call returns at once; the scheduler and the batcher of the core take over.
+    # 3. Send it. The call returns at once: the core works in threads of its own.
     try:
         core("ServerInferAsync", server, request, None)
     except Exception:
