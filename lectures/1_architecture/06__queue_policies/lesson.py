@@ -303,7 +303,7 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before your users do. Below, `timed`, a copy of the model, gets this policy, and `sized` a queue of 40: five batches of eight, so 100 ms.
+# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before users do. Below, `timed`, a copy of the model, gets this policy, and `sized` a queue of 40: five batches of eight, so 100 ms.
 
 # %%
 show("at_work/policy.pbtxt", "at_work/burst.py")
