@@ -235,7 +235,7 @@ claim(
 )
 
 # %% [markdown]
-# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. Use it where others can write into your repository; it is installed in the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
+# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. Use one where others can write into your repository; it is installed in the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
