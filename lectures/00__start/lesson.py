@@ -1,6 +1,6 @@
 # ---
 # title: Start here
-# minutes: 16
+# minutes: 18
 # ---
 
 # %% [markdown]
@@ -43,16 +43,34 @@ server = course_server("square")  # the server of `make lab`, with the model `sq
 setup.table(server)
 
 # %% [markdown]
+# This folder is a *model repository*. One of its models, whole:
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# find square -type f -not -name '*.pyc'
+# cat square/config.pbtxt square/1/model.py
+
+# %% [markdown]
+# The folder's name is the model's, and `1` is its version. The config names the backend, and the tensors that go in and out; `-1` is any size. `max_batch_size` lets one request bring up to 64 rows. `model.py` computes: it gets a list of requests, and gives back as many responses. Notebook 1 explains them line by line.
+
+# %% [markdown]
 # ## A first request
 #
-# The smallest model squares numbers. JSON goes in, JSON comes out.
+# The tensor's name and type are those of the config. The first number of its shape counts the rows: `[1, 4]` is one row of four numbers. JSON goes in, JSON comes out.
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2/models/square/infer -d '{"inputs": [
 #   {"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}'
 
 # %% [markdown]
-# Python programs use the package `tritonclient`. Besides answers, the server gives statistics: for each model, how many rows it computed (*inferences*), and how often it was called (*executions*).
+# ## How a lecture works
+#
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one.
+#
+# The comparison is a bar below the experiment: a cell whose code is hidden, because it would tell the answer. Run it like the others.
+
+# %% [markdown]
+# Try one. Python programs use the package `tritonclient`. Besides answers, the server gives statistics of each model: how many rows it has computed (*inferences*), and how many times it was called (*executions*). `counts` reads both.
 
 # %% tags=["triton"]
 import os
@@ -70,20 +88,10 @@ def counts():
     return np.array([stats["inference_count"], stats["execution_count"]])
 
 
-# %% [markdown]
-# ## How a lecture works
-#
-# Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one.
-#
-# The comparison is a bar below the experiment: a cell whose code is hidden, because it would tell the answer. Run it like the others.
-
-# %% [markdown]
-# Try one. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
-
 # %%
 predict(
     "start.square",
-    "The square model gets one request with 3 rows. How many executions will the server count?",
+    "The model square gets one request with 3 rows. How many executions will the server count?",
     {
         "3, one per row": "A model gets all rows of a request in one call. The 3 rows are counted, "
         "too, but as inferences.",
@@ -124,9 +132,41 @@ claim(
 task("start.five", server=server)
 
 # %% [markdown]
+# ## The same in NVIDIA's container
+#
+# At work the server is usually NVIDIA's container. It serves the same folders. This command starts release 24.10 with `square` ([quickstart](https://github.com/triton-inference-server/server/blob/main/docs/getting_started/quickstart.md)). It needs Docker, and was not run here:
+#
+# ```sh
+# docker run --rm --gpus all --shm-size 1g \
+#   -p 8000:8000 -p 8001:8001 -p 8002:8002 \
+#   -v "$PWD/model_repository:/models" \
+#   nvcr.io/nvidia/tritonserver:24.10-py3 \
+#   tritonserver --model-repository /models \
+#   --model-control-mode explicit --load-model square
+# ```
+
+# %% [markdown]
+# | part | meaning |
+# |---|---|
+# | `--gpus all` | leave it out where there is no GPU |
+# | `--shm-size` | shared memory: Python models get their tensors through it |
+# | `-p` | the ports of HTTP, gRPC and metrics |
+# | `-v` | left: your model repository; the container sees it as `/models` |
+# | the last line | load this model only; without the line, all of them |
+
+# %% [markdown]
+# This file asks the server in the container; here it asks that of this notebook. For a model of your own, change the four places with a number:
+
+# %%
+show("at_work/first_client.py")
+
+# %% tags=["triton"]
+# %run at_work/first_client.py
+
+# %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building. The minutes count reading, running, and one task per notebook. They are estimates.
+# Lectures are for reading and measuring, assignments for building (there is no number 5). The minutes count reading, running, and one task per notebook. They are estimates.
 
 # %%
 from workbook.lessons import syllabus
@@ -143,19 +183,6 @@ syllabus.routes()
 
 # %% [markdown]
 # The link *Next* at a notebook's end follows the syllabus. On a path, come back to this table.
-
-# %% [markdown]
-# ## The same in NVIDIA's container
-#
-# NVIDIA's container is meant to serve the same `model_repository/` unchanged. This command needs Docker; `$IMAGE` is the address that [NVIDIA's quickstart](https://github.com/triton-inference-server/server/blob/main/docs/getting_started/quickstart.md) gives for release 24.10:
-#
-# ```sh
-# docker run --rm --gpus all --shm-size 1g -p 8000-8002:8000-8002 \
-#   -v $PWD/model_repository:/models --workdir /models $IMAGE \
-#   tritonserver --model-repository /models
-# ```
-#
-# Leave out `--gpus all` where there is no GPU. We have not run it: this course was built without Docker.
 
 # %% [markdown]
 # ## The documents behind the course

@@ -191,7 +191,9 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         # The page that opens is the start, and nothing but the copy is to be seen.
         opened(window, lab, "lectures/00__start/00__start.ipynb", "Triton Workbook")
         shown = window.until(f"const names = {NAMES}; return names.length > 1 && names")
-        assert set(shown) == {"00__start.ipynb", "setup.py", "task.py", "architecture.svg"}
+        assert set(shown) == {
+            *("00__start.ipynb", "setup.py", "task.py", "architecture.svg", "at_work")
+        }
         window.click("//*[contains(@class, 'jp-BreadCrumbs-home')]")
         window.until(f"return {NAMES}.sort().join() === 'assignments,lectures'")
 

@@ -53,6 +53,10 @@ _RELEASE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _SIZE, _INT, _I64)
 class Core:
     """The library of Triton's core, loaded into this process; this file's docstring has an example.
 
+    Attributes:
+        allocator: the pointer to two functions that the core calls, for memory for an output, and
+            when it is no longer needed.
+
     Raises:
         ServerError: the library or one that it needs cannot be loaded.
     """
@@ -66,7 +70,7 @@ class Core:
         ] = {}  # memory that a request points to, until it is done
         self._buffers: dict[int, Any] = {}
         self._callbacks = (_ALLOCATE(self._allocate), _RELEASE(self._release))
-        self._allocator = self.new("ResponseAllocatorNew", *self._callbacks, None)
+        self.allocator = self.new("ResponseAllocatorNew", *self._callbacks, None)
 
     def __call__(self, name: str, *arguments: Any) -> None:
         """Call `TRITONSERVER_<name>`, a function that returns an error, or null without one.
@@ -138,7 +142,7 @@ class Core:
                 self._add(request, name.encode(), array)
             self("InferenceRequestSetReleaseCallback", request, release, None)
             self("InferenceRequestSetResponseCallback",
-                 request, self._allocator, None, respond, None)  # fmt: skip
+                 request, self.allocator, None, respond, None)  # fmt: skip
             self("ServerInferAsync", server, request, None)
         except BaseException:
             self("InferenceRequestDelete", request)
@@ -153,9 +157,25 @@ class Core:
         del self._kept[request.value or 0]
         try:
             self("InferenceResponseError", response)
-            return self._outputs(response)
+            return self.outputs(response)
         finally:
             self("InferenceResponseDelete", response)
+
+    def outputs(self, response: ctypes.c_void_p) -> dict[str, npt.NDArray[Any]]:
+        """Copy a response's outputs into arrays, by name."""
+        count = ctypes.c_uint32()
+        self("InferenceResponseOutputCount", response, ctypes.byref(count))
+        found = {}
+        for index in range(count.value):
+            name, base, own = ctypes.c_char_p(), _P(), _P()
+            dtype, kind, device = _INT(), _INT(), _I64()
+            shape, dims, size = ctypes.POINTER(_I64)(), ctypes.c_uint64(), _SIZE()
+            fields = (name, dtype, shape, dims, base, size, kind, device, own)
+            self("InferenceResponseOutput", response, index, *map(ctypes.byref, fields))
+            content = ctypes.string_at(base.value or 0, size.value)
+            array = np.frombuffer(content, TYPES[dtype.value])
+            found[(name.value or b"").decode()] = array.reshape(shape[: dims.value])
+        return found
 
     @contextlib.contextmanager
     def environment(self) -> Iterator[None]:
@@ -224,21 +244,6 @@ class Core:
         self, allocator: int, buffer: int, own: int, size: int, kind: int, device: int
     ) -> None:
         self._buffers.pop(buffer, None)
-
-    def _outputs(self, response: ctypes.c_void_p) -> dict[str, npt.NDArray[Any]]:
-        count = ctypes.c_uint32()
-        self("InferenceResponseOutputCount", response, ctypes.byref(count))
-        found = {}
-        for index in range(count.value):
-            name, base, own = ctypes.c_char_p(), _P(), _P()
-            dtype, kind, device = _INT(), _INT(), _I64()
-            shape, dims, size = ctypes.POINTER(_I64)(), ctypes.c_uint64(), _SIZE()
-            fields = (name, dtype, shape, dims, base, size, kind, device, own)
-            self("InferenceResponseOutput", response, index, *map(ctypes.byref, fields))
-            content = ctypes.string_at(base.value or 0, size.value)
-            array = np.frombuffer(content, TYPES[dtype.value])
-            found[(name.value or b"").decode()] = array.reshape(shape[: dims.value])
-        return found
 
 
 def _load(path: Path) -> ctypes.CDLL:

@@ -1,14 +1,12 @@
 # ---
 # title: Inside the server
-# minutes: 28
+# minutes: 29
 # ---
 
 # %% [markdown]
 # # Inside the server
 #
 # **Question.** Many models share one machine. Who gets the cores, the memory, the GPU and the disk, and which part of Triton decides?
-#
-# You will look at a server's processes, and let two models compete.
 #
 # ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
@@ -23,23 +21,19 @@ lab = laboratory(models, only=["digits"])  # this notebook's own Triton; it load
 # %% [markdown]
 # ## Four things that run out
 #
-# | resource | what a model needs it for | who shares it out |
+# | resource | a model needs it for | shared out by |
 # |---|---|---|
 # | CPU | its threads | the operating system |
-# | RAM | weights, tensors of requests | nobody: backends take what they need |
-# | GPU | computation, weights | the GPU's own scheduler; the rate limiter, if it is on |
-# | disk | weights and config, when it loads | the repository manager; the backend reads |
-
-# %% language="bash" tags=["triton"]
-# echo "$(nproc) cores"
-# free -h | cut -c 1-48
-# df -h --output=size,avail .
-# nvidia-smi -L 2> /dev/null || echo "no NVIDIA GPU"
+# | RAM | weights, tensors | nobody: backends take what they need |
+# | GPU | computation, weights | the GPU's scheduler; the rate limiter, if on |
+# | disk | weights and config, when it loads | the repository manager |
+#
+# So one model can slow down another, without an error.
 
 # %% [markdown]
 # ## One server, how many processes?
 #
-# `digits` is the model of the last notebook: a Python model. `instance_group` in its config says how many instances it has. We load it with 1, 2 and 4.
+# `digits` is the Python model of the last notebook. Python models do not run in Triton's own process. The Python backend starts a program for them, the *stub* (`triton_python_backend_stub`), which loads `model.py`. `instance_group` in the config says how many instances a model has. We load it with 1, 2 and 4.
 
 # %%
 predict(
@@ -59,17 +53,16 @@ predict(
 #   sed -i "s/count: [0-9]*/count: $count/" $TRITON_MODELS/digits/config.pbtxt
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/digits/load
 #   sleep 1  # a process of the load before may be about to end
-#   echo "== $count"  # and the processes that run this model's code:
+#   echo "== $count"  # and this model's stubs, found by their command lines:
 #   ps -o pid,rss,nlwp,comm -p $(pgrep -d, -f "^[^ ]*python_backend_stub $TRITON_MODELS/digits/")
 # done
 
 # %% [markdown]
-# `ps` shows each process's number, memory (KB), threads (`NLWP`) and program. The next cell shows what the log says, and all processes of the server. Its column `memory_mb` leaves out what processes share.
+# `ps` shows each process's number, memory (`RSS`, KB), threads (`NLWP`) and program. What does Triton's log say about the last load?
 
 # %%
+processes = measure.processes(lab)  # counted for the comparison below
 print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
-processes = measure.processes(lab)
-processes.round(1)
 
 # %%
 stubs = sum(processes["model"] == "digits")
@@ -85,26 +78,20 @@ claim(
 )
 
 # %% [markdown]
-# The *core* makes instances: for each it calls the backend ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)), as the log says. The Python backend starts a process, a *stub*. In a C++ backend, threads of the server run the instances.
+# The *core* makes the instances: for each it calls the backend's function of this name ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)). The Python backend starts a stub then. In a C++ backend, threads of the server run the instances.
 #
-# The first processes were still there after each load: if only the count changes, Triton keeps the instances that run.
-#
-# <details><summary>Under the hood</summary>
-#
-# The first row of the table is Triton. On this course's server, stubs are copies of a *fork server*, which has loaded Python and NumPy once. So they start quickly, and share its memory. In NVIDIA's container, each stub is started anew.
-#
-# </details>
+# The first stubs were still there after each load, with their numbers: if only the count changes, Triton keeps the instances that run.
 
 # %% [markdown]
 # ## Two models, one core
 #
-# `careful` averages over thousands of noisy copies of a picture. It keeps a core busy for some milliseconds. `neighbour` is the same model again. `initialize` puts both onto one core, on every machine.
+# `careful` averages over thousands of noisy copies of a picture, and keeps a core busy for some milliseconds. `neighbour` is the same model again. The first line of `initialize` puts both onto one core, on every machine:
 
 # %%
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second client does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load: it keeps one request under way, and measures in windows of `-p` milliseconds, `-r` at most, until three agree within `-s` percent. On a busy machine, `-s` is large. `-f` names its report.
+# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures in windows of `-p` milliseconds, until three agree within `-s` percent (large on a busy machine) or `-r` windows are over. `-f` names its report.
 
 # %%
 predict(
@@ -156,14 +143,14 @@ claim(
 # %% [markdown]
 # The *rate limiter* can hold executions back until a resource that you name is free ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md)). By default it lets every instance run.
 #
-# A GPU is shared likewise, with one difference: two *processes* take turns on it, while two streams of *one* process may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html)). We have not measured that here.
+# A GPU is shared likewise, but *processes*, as those of Python models, take turns, and each needs a CUDA context's memory. Streams of *one* process, as in C++ backends, may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
 
 # %% [markdown]
 # ## The core, part by part
 #
 # ### Server: requests, statistics, logs
 #
-# The server passes each request to its model's scheduler, and keeps statistics: how many requests a model had, in how many executions, and how many answers came from the cache.
+# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache.
 
 # %% tags=["triton"]
 import os
@@ -190,20 +177,17 @@ def counts(model):
 
 
 # %% [markdown]
-# A running server can be told to log more: below, the steps of one request.
-#
-# Another matter: at its start, it reserves two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Log and metrics name them:
+# A running server can be told to log more. Here it logs the steps of one request:
 
 # %% tags=["triton"]
-client.update_log_settings({"log_verbose_level": 1})  # the steps of one request
+client.update_log_settings({"log_verbose_level": 1})
 ask("digits", pictures[0])
+time.sleep(0.1)  # the request ends a moment after its answer
 client.update_log_settings({"log_verbose_level": 0})
-# !curl -s $TRITON_METRICS/metrics | grep ^nv_pinned
 
 # %%
 states = setup.log_lines(lab.log_text(), "state from")[-4:]
-pools = setup.log_lines(lab.log_text(), "memory pool")
-print("one request:", *states, "", "pools of memory:", *pools, sep="\n")
+print(*states, sep="\n")
 
 # %%
 claim(
@@ -214,22 +198,27 @@ claim(
 )
 
 # %% [markdown]
-# A request begins as INITIALIZED, and ends as RELEASED. Without a GPU there are no pools; the metric still names the size that was asked for.
+# A request waits as PENDING, and is computed as EXECUTING.
+#
+# <details><summary>Under the hood: memory for GPUs</summary>
+#
+# At its start, the server reserves two pools for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Its log says whether it got them.
+#
+# </details>
 #
 # ### RepoAgent
 #
-# An agent is a plug-in that checks, decrypts or converts a model's files before it loads, such as NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent). A config asks for it, here with a checksum of `model.py`:
+# An agent is a plug-in that checks, decrypts or converts a model's files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) refuses files that have changed. A config asks for it, here with the MD5 sum of `model.py`:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/guarded
-# cat >> $TRITON_MODELS/guarded/config.pbtxt << 'END'
+# sum=$(md5sum < $TRITON_MODELS/guarded/1/model.py | cut -c 1-32)
+# cat >> $TRITON_MODELS/guarded/config.pbtxt << END
 # model_repository_agents {
-#   agents {
-#     name: "checksum"
-#     parameters { key: "MD5:1/model.py" value: "9e107d9d372bb6826bd81d3542a419d6" }
-#   }
+#   agents { name: "checksum" parameters { key: "MD5:1/model.py" value: "$sum" } }
 # }
 # END
+# tail -3 $TRITON_MODELS/guarded/config.pbtxt
 # curl -sX POST $TRITON_HTTP/v2/repository/models/guarded/load
 
 # %%
@@ -246,7 +235,7 @@ claim(
 )
 
 # %% [markdown]
-# This server has no agents. A missing one is an error, so no model is loaded unchecked. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) tells how to write one.
+# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. Use one where others can write into your repository; it is installed in the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -352,13 +341,7 @@ task("inside_the_server.cached", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which model keeps the machine busy? This program reads the statistics of all models. The time of a model that asks others includes theirs.
-#
-# | most of the time is | then |
-# |---|---|
-# | in your model's queue | more instances, or batching |
-# | another model's computation | limit its instances, or move it |
-# | repeated requests | `response_cache` |
+# Which model keeps the machine busy? This program sorts all models by their computation. In it, a model that asks others, as `cascade`, has their time, too. With a number of seconds behind it, it counts what happens meanwhile: run it so while users complain.
 
 # %%
 show("at_work/who_computes.py")
@@ -367,10 +350,17 @@ show("at_work/who_computes.py")
 # %run at_work/who_computes.py
 
 # %% [markdown]
+# | you see | then |
+# |---|---|
+# | a large `queue s` of your model | more instances, or batching ([05](../05__dynamic_batcher/05__dynamic_batcher.ipynb)) |
+# | a large `compute s` of another model | limit its instances, or move it |
+# | many requests, the same again and again | `response_cache`; then `cached` grows |
+
+# %% [markdown]
 # ## What to remember
 #
-# - One tritonserver process serves all models; each Python instance adds a process of its own.
-# - An instance needs memory from the start, and a core only while it computes. Models have separate queues and shared cores: another model's load lengthens your computation time.
+# - Each Python instance is a process beside the server's. It needs memory from the start, and a core while it computes.
+# - Models have queues of their own, and share cores: another model's load lengthens your computation. Triton shares out neither cores nor memory.
 # - The core schedules, caches, counts and makes instances. Backends compute.
 
 # %% [markdown]
@@ -385,12 +375,6 @@ show("at_work/who_computes.py")
 # <details><summary>A model samples its answers at random. What does the response cache do to it?</summary>
 #
 # The first answer is kept, and each repeated question gets the same one. Leave the cache off for this model.
-#
-# </details>
-#
-# <details><summary>Four instances of a small PyTorch model share a GPU: as Python models, or in the PyTorch backend. What differs?</summary>
-#
-# As Python models, four processes take turns on the GPU, and each has a CUDA context that costs memory. In the PyTorch backend they are threads of one process, with one stream each: their work may overlap.
 #
 # </details>
 #

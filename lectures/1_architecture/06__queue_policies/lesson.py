@@ -1,6 +1,6 @@
 # ---
 # title: Queue policies
-# minutes: 28
+# minutes: 29
 # ---
 
 # %% [markdown]
@@ -37,7 +37,7 @@ show("models/ranked/config.pbtxt", "models/ranked/1/model.py")
 #   "inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}'
 
 # %% [markdown]
-# To see a queue, many requests must be under way. `send` takes a plan: a list of requests, each with its time in ms, its name, and such arguments. `async_infer` returns at once, and calls `keep` when the answer is there. So no request waits for the answer to an earlier one.
+# To see a queue, many requests must be under way. `send` takes a plan: a list of requests, each with its time in ms, its name, and arguments such as `priority`. `async_infer` returns at once, and calls `keep` when the answer is there. So no request waits for the answer to an earlier one.
 
 # %% tags=["triton"]
 import os
@@ -112,8 +112,9 @@ queued = setup.found_a_queue(mixed)
 compare("policies.urgent", seen, premise=queued)
 claim(
     waited["mean"]["urgent"] < waited["mean"]["ordinary"],
-    f"On average, an urgent request was in execution {waited['mean']['urgent']:.1f} after its "
-    f"arrival, an ordinary one in execution {waited['mean']['ordinary']:.1f}.",
+    "Executions that began after a request's arrival, up to its own, on average: "
+    f"{waited['mean']['urgent']:.1f} for an urgent one, {waited['mean']['ordinary']:.1f} for an "
+    "ordinary one.",
     "Run the cell before this one again.",
     premise=queued,
     id="policies.urgent",
@@ -200,7 +201,7 @@ claim(
 # %% [markdown]
 # The first execution takes what is there when the batcher wakes. After that, four can wait. So a queue of 4 also bounds the batch.
 #
-# Two executions last 40 ms. Why is `ms` above 500 in some rushes? Look at one, of ten requests; `late` comes when the queue is full:
+# What do the others see? Here are ten requests of a rush, and `late`, which comes when the queue is full:
 
 # %%
 late = [*rush[:10], (8, "late", {})]
@@ -208,9 +209,9 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: that is the good of a size.
+# `late` is refused at once: that is good.
 #
-# The bad: where `ms` is above 500, four requests waited beside an idle instance. The batcher slept. A request that enters the queue wakes it; a refused one does not. So a size bounds how many wait, but not how long.
+# The bad: where the table has an `ms` above 500, four requests waited beside an idle instance: the batcher slept. A request that enters the queue wakes it; a refused one does not. So a size bounds how many wait, not how long.
 #
 # <details><summary>Under the hood: why the batcher sleeps</summary>
 #
@@ -302,13 +303,10 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Two files to take home: a policy for the end of a `config.pbtxt`, and a test. The policy bounds the wait by a timeout. Its size is so large that a flood does not reach it. The test sends a burst, before your users do:
+# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before users do. Below, `timed`, a copy of the model, gets this policy, and `sized` a queue of 40: five batches of eight, so 100 ms.
 
 # %%
 show("at_work/policy.pbtxt", "at_work/burst.py")
-
-# %% [markdown]
-# Two copies of the model: `timed` gets this policy, `sized` a queue of 40: five batches of eight, so 100 ms.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS && cp -rT ranked timed && cp -rT ranked sized
@@ -324,8 +322,9 @@ show("at_work/policy.pbtxt", "at_work/burst.py")
 # %run at_work/burst.py timed 300 2000
 
 # %% [markdown]
-# Compare the `max` of those who were served. `ranked` and `sized` may sleep. With `timed`, it is the timeout and an execution.
-#
+# Compare the `max` of those who were served. `ranked` serves all: the last waits for all others. `sized` would need 120 ms, but its batcher may sleep, as that of `ranked`. With `timed`, `max` is the timeout and an execution, about 120 ms.
+
+# %% [markdown]
 # | you want | write | look at |
 # |---|---|---|
 # | some first | `priority: 1` in few requests | their latency |

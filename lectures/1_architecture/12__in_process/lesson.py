@@ -1,18 +1,16 @@
 # ---
 # title: In-process, and other ways in
-# minutes: 24
+# minutes: 28
 # ---
 
 # %% [markdown]
 # # In-process, and other ways in
 #
-# **Question.** One program uses the model, and nobody else. Does it need a second process, ports and a network? And how does Triton get into programs that have a network of their own: Kafka, Ray?
+# **Question.** One program uses a model, and nobody else does. Must it ask a server, in a process of its own, with ports and a network? Or can it have Triton inside? What does it gain, and what does it lose?
 #
 # ![Triton; marked is the program that has Triton inside](architecture.svg)
 
 # %%
-import shutil
-
 import setup
 from workbook.lessons import *  # predict, compare, show and so on: the course's own words
 from workbook.server.capi import Core
@@ -22,7 +20,7 @@ setup.place_model(models)  # digits_onnx, from the course's repository
 lab = laboratory(models)  # a Triton server of this notebook's own, in a process of its own
 
 # %% [markdown]
-# Here is the usual way in: a server with ports, and its model. Below, the same repository is served without ports.
+# First the usual way: a server with ports. Below, this kernel serves the same repository without them.
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2 | grep -o '"version":"[^"]*"'
@@ -33,7 +31,7 @@ lab = laboratory(models)  # a Triton server of this notebook's own, in a process
 #
 # `tritonserver` is a thin program around a library. Its [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h) is open to every language that can call C. We load the library into *this* kernel.
 #
-# `core("Name", …)` calls the function `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in (`workbook.server.capi.Core`).
+# `core("Name", …)` calls the C function `TRITONSERVER_Name`, and raises the error that it returns; `core.new` returns a pointer that the function has filled in (`workbook.server.capi.Core`).
 
 # %%
 import os
@@ -41,38 +39,49 @@ import os
 core = Core()
 print(core.path.name, "· version of its API: {}.{}".format(*core.version()))
 
-options = core.new("ServerOptionsNew")
-core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(os.environ["TRITON_MODELS"]))
-core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
-core("ServerOptionsSetModelControlMode", options, setup.EXPLICIT)
-core("ServerOptionsSetStartupModel", options, b"digits_onnx")
-core("ServerOptionsSetGpuMetrics", options, False)
-core("ServerOptionsSetLogFile", options, os.fsencode(models / "core.log"))
+places = os.environ["TRITON_MODELS"], core.place.backends, models / "core.log"
+repository, backends, log = map(os.fsencode, places)  # C takes bytes
+options = core.new("ServerOptionsNew")  # beside each line: the same option of tritonserver
+core("ServerOptionsSetModelRepositoryPath", options, repository)  # --model-repository
+core("ServerOptionsSetBackendDirectory", options, backends)  # --backend-directory
+core("ServerOptionsSetModelControlMode", options, setup.EXPLICIT)  # --model-control-mode
+core("ServerOptionsSetStartupModel", options, b"digits_onnx")  # --load-model
+core("ServerOptionsSetGpuMetrics", options, False)  # --allow-gpu-metrics
+core("ServerOptionsSetLogFile", options, log)  # --log-file
 
 # %% [markdown]
-# These are the options of `tritonserver`, one function each. Now the server. Does it open a port, or start a process? (Jupyter has some ports already.)
+# `ServerNew` makes the server. Does it open a port, or start a process? Jupyter has some of both, so we look before and after.
 
 # %%
-setup.stop_all()  # one that an earlier run of this cell has started
-ports, processes = setup.look()
-with core.environment():
-    inside = setup.Inside(core, core.new("ServerNew", options), models)
-now, more = setup.look()
-for process in processes:
-    more.remove(process)  # those that are new are left
-print("ready:", core.yes("ServerIsReady", inside.pointer), "· new processes:", more)
-print("ports before:", ports, "· now:", now)
+setup.stop_all()  # the server of an earlier run of this cell
+before = setup.look()
+with core.environment():  # PATH and LD_LIBRARY_PATH for the processes that it may start
+    server = core.new("ServerNew", options)
+inside = setup.Inside(core, server)  # stops it when this kernel ends; reads its statistics
+ports, processes = setup.new_since(before)
+print("ready:", core.yes("ServerIsReady", server))
+print("new ports:", ports or "none", "· new processes:", processes or "none")
 
 # %%
 claim(
-    now == ports and len(more) > 0,
+    not ports and len(processes) > 0,
     "Triton is ready in this process, and no port was opened.",
     "Run the cells from the top on again.",
     id="in_process.start",
 )
 
 # %% [markdown]
-# The new process is a stub: the ONNX backend of this course starts in Python, NVIDIA's is C++. For a request, `inside.infer` calls `InferenceRequestNew`, `InferenceRequestAddInput`, `InferenceRequestAppendInputData`, `InferenceRequestSetResponseCallback` and `ServerInferAsync`; the answer comes through the callback, into memory that we allocate. The price: a crash in Triton, or in a backend that is a C++ library, ends your program, too.
+# The new process is a stub: this course's ONNX backend is written in Python. NVIDIA's is a C++ library inside your program. If that crashes, the program ends.
+#
+# ## One request
+#
+# This file has all calls of one request:
+
+# %%
+show("clients/c_api.py")
+
+# %% [markdown]
+# `ServerInferAsync` returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so it must stay until `on_release` is called.
 
 # %%
 predict(
@@ -82,7 +91,7 @@ predict(
 )
 
 # %% [markdown]
-# First over the network, with NVIDIA's clients:
+# First the two ways over the network. Do both give the same answer?
 
 # %% tags=["triton"]
 import os
@@ -102,18 +111,19 @@ def network(kind, address):
     return lambda: client.infer("digits_onnx", [image]).as_numpy("logits")
 
 
+# %% tags=["triton"]
+import time
+
 ways = {
     "HTTP": network(http, os.environ["TRITON_HTTP"]),
     "gRPC": network(grpc, os.environ["TRITON_GRPC"]),
 }
-
-
-# %% tags=["triton"]
-import time
+for name, ask_once in ways.items():
+    print(f"{name}: logits {ask_once().round(2)[0, :3]} …")
 
 
 def best_ms(ask, times=300):
-    """The time of an answer: that of the fastest 5 %, which other programs disturbed least."""
+    """The time of an answer: 5 % were faster. Other programs disturb these least."""
     stamps = [time.perf_counter()]
     for _ in range(times):
         ask()
@@ -121,19 +131,23 @@ def best_ms(ask, times=300):
     return 1000 * np.quantile(np.diff(stamps), 0.05)
 
 
-for name, ask_once in ways.items():
-    print(f"{name}: {best_ms(ask_once):.2f} ms, logits {ask_once().round(2)[0, :3]} …")
-
 # %% [markdown]
-# Then all three, one after the other:
+# Now `infer`, the function of the file above, and then each way 300 times:
 
 # %%
 import pandas as pd
 
-three = {"C API": lambda: inside.infer("digits_onnx", {"image": pictures[:1]})["logits"], **ways}
+from clients.c_api import infer
+
+
+def ask_inside():
+    return infer(core, server, "digits_onnx", "image", pictures[:1])["logits"]
+
+
+three = {"C API": ask_inside, **ways}
 answers = [ask_way() for ask_way in three.values()]
 ms = pd.Series({name: best_ms(ask_way) for name, ask_way in three.items()})
-measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms, best 5 % of 300")
+measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms per request; 5 % were faster")
 
 # %%
 equal = Premise(
@@ -142,27 +156,19 @@ equal = Premise(
 compare("in_process.speed", ms["gRPC"] / ms["C API"], unit="×", premise=equal)
 claim(
     ms["C API"] < ms["gRPC"],
-    f"The same answer, without the network's part of the time: {ms['C API']:.2f} ms instead of "
-    f"{ms['gRPC']:.2f}.",
+    "The three answers are equal, and the C API's came sooner: it has no network.",
     "Other programs may take the cores: close them and run the cells of this section again.",
     premise=equal,
     id="in_process.speed",
 )
 
 # %% [markdown]
-# *perf_analyzer* measures both ways over the network without a line of code. (In NVIDIA's container it also has a Triton inside, with `--service-kind triton_c_api`: [guide](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/benchmarking.md). That was not run here.) With one request under way:
-
-# %% language="bash" tags=["triton"]
-# for way in "-i http -u $TRITON_HTTP" "-i grpc -u $TRITON_GRPC"; do
-#   echo "== $way"
-#   perf_analyzer -m digits_onnx $way --concurrency-range 1 -p 500 -s 200 -r 20 |
-#     grep throughput:
-# done
+# Behind all three is the same core with the same model. HTTP and gRPC add messages: each is written, sent through a socket, and read again. This takes its time, however long the model computes. So in-process pays for fast models, and hardly for slow ones.
 
 # %% [markdown]
 # ## What is inside, and what is not?
 #
-# Sixteen threads of this program take 360 pictures, and call the C API with one picture at a time. `digits_onnx` has `dynamic_batching { }` in its config.
+# Sixteen threads of this program call `infer` for 360 pictures, one picture at a time. `digits_onnx` has `dynamic_batching { }` in its config.
 
 # %%
 predict(
@@ -180,12 +186,17 @@ predict(
 # %%
 from concurrent.futures import ThreadPoolExecutor
 
+
+def ask_for_one(picture):
+    return infer(core, server, "digits_onnx", "image", picture[None])
+
+
 before = inside.counts("digits_onnx")
 with ThreadPoolExecutor(16) as pool:
-    list(pool.map(lambda each: inside.infer("digits_onnx", {"image": each[None]}), pictures))
+    list(pool.map(ask_for_one, pictures))
 after = inside.counts("digits_onnx")
-counted = pd.Series({name: after[name] - before[name] for name in after}, name="in this process")
-counted.to_frame()
+counted = {name: after[name] - before[name] for name in after}
+print("{executions} executions for {requests} pictures in this process".format(**counted))
 
 # %%
 runs = counted["executions"]
@@ -196,7 +207,7 @@ seen = none if runs > 340 else each_time if runs <= 23 else few
 compare("in_process.batches", seen, premise=alone)
 claim(
     runs < 300,
-    f"{runs} executions for 360 requests: the batcher works inside, too.",
+    "Far fewer executions than requests: the batcher works inside, too.",
     "Run the cell with the threads again.",
     premise=alone,
     id="in_process.batches",
@@ -227,7 +238,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. What a program inside lacks: HTTP, gRPC, the port for metrics, and what belongs to ports (TLS, restricted APIs). A program can still read the metrics with `TRITONSERVER_ServerMetrics`. The server with ports has them here (most are perf_analyzer's):
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`; a server's are at the port (all executions since its start):
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -235,7 +246,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## C++ and Java
 #
-# C++ calls the C API. Header and library are in the container, under `/opt/tritonserver` ([complete example](https://github.com/triton-inference-server/server/blob/main/src/simple.cc)). Not run here:
+# C++ calls the C API as our file does. Header and library are in NVIDIA's container, under `/opt/tritonserver`. Below is how it begins, not run here; requests follow as above ([complete example](https://github.com/triton-inference-server/server/blob/main/src/simple.cc)):
 #
 # ```cpp
 # #include <triton/core/tritonserver.h>
@@ -250,7 +261,9 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # ```
 
 # %% [markdown]
-# Java calls the same functions through [JavaCPP](https://github.com/bytedeco/javacpp-presets/tree/master/tritonserver):
+# <details><summary>The same in Java</summary>
+#
+# Java calls the same functions through [JavaCPP](https://github.com/bytedeco/javacpp-presets/tree/master/tritonserver). Not run here:
 #
 # ```java
 # import org.bytedeco.tritonserver.tritonserver.*;
@@ -266,8 +279,9 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 #   }
 # }
 # ```
-
-# %% [markdown]
+#
+# </details>
+#
 # <details><summary>Errata: the architecture slides</summary>
 #
 # [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) recommend a C++ API: a wrapper around the C API ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)). It is a library of its own, which you build. The jar in the SDK container binds the C API alone; the wrapper's bindings come with an option of the build script ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)). Use the C API.
@@ -277,31 +291,36 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## Python
 #
-# At work one does not call the C API by hand. NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps it in classes. Not run here, because this course has no container:
+# At work you need not call the C API by hand: NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps it in classes. A whole program for NVIDIA's container, not run here:
 #
 # ```python
-# import numpy, tritonserver
+# import numpy
+# import tritonserver
 #
+# # The same repository as for a server with ports; all its models are loaded.
 # server = tritonserver.Server(model_repository="/models").start(wait_until_ready=True)
-# image = numpy.zeros((1, 1, 8, 8), "float32")
+# image = numpy.zeros((1, 1, 8, 8), "float32")  # name, shape and type as in the config
 # for response in server.model("digits_onnx").infer(inputs={"image": image}):
-#     print(numpy.from_dlpack(response.outputs["logits"]))
+#     print(numpy.from_dlpack(response.outputs["logits"]))  # as an array, without a copy
 # server.stop()
 # ```
 
 # %% [markdown]
-# The containers have it as a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)). PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. With another Python, pip finds 0.0.1.dev0, a placeholder whose installation fails on purpose.
+# The containers have the package as a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)). PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. With another Python, pip finds 0.0.1.dev0, a placeholder whose installation fails on purpose.
 
 # %% [markdown]
 # ## Kafka and Ray Serve
 #
-# With the Python API Triton fits between two topics of Kafka ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). An excerpt, not run here; `server` is that of the section above:
+# Kafka brings a network of its own: a program reads messages from one topic, and writes answers to another ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). Not run here; `server` is that of the program above, `language` a model with a string in and a string out:
 #
 # ```python
+# from confluent_kafka import Consumer, Producer
+#
+# producer = Producer({"bootstrap.servers": "kafka:9092"})
 # consumer = Consumer({"bootstrap.servers": "kafka:9092", "group.id": "triton"})
 # consumer.subscribe(["questions"])
 # while True:
-#     message = consumer.poll(1.0)
+#     message = consumer.poll(1.0)  # waits for a second at most
 #     if message and not message.error():
 #         text = message.value().decode()
 #         for response in server.model("language").infer(inputs={"text": [[text]]}):
@@ -309,9 +328,12 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # ```
 
 # %% [markdown]
-# Ray Serve starts copies of a class; each holds a Triton ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/rayserve)). Not run here:
+# Ray Serve spreads requests over copies of a class, on many machines; each copy holds a Triton ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/rayserve)). Not run here:
 #
 # ```python
+# import tritonserver
+# from ray import serve
+#
 # @serve.deployment(num_replicas=2)
 # class Language:
 #     def __init__(self):
@@ -329,30 +351,40 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## Your turn
 #
-# The Kafka program above has a weakness: it waits for each answer before it reads on. [The same loop](clients/bridge.py) with Python's queues asks the Triton inside this kernel. A message is a number and a picture; None ends the stream. Change the file, so that 360 messages need at most 60 executions. Then run the cell below.
+# The Kafka program has a weakness: it waits for each answer before it reads on. [The same loop](clients/bridge.py) with Python's queues asks the Triton in this kernel (`inside.infer` makes the calls of `c_api.py`). A message is a number and a picture; None ends the stream. Change the file: 360 messages, at most 60 executions.
+
+# %% language="bash" tags=["triton"]
+# cat clients/bridge.py
 
 # %%
-show("clients/bridge.py")
-shutil.copy("clients/bridge.py", models)
 task("in_process.bridge", server=inside)
 
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? This program times the ways in. Here it has two. In NVIDIA's container it has the third, by the package `tritonserver`; that part was not run here.
+# Is in-process worth it for your model? Ask your present server: this program times requests, and reads from the statistics how long the core had them. Only the rest can be saved. We run it with 64 pictures per request, the most that this model takes.
 
 # %%
 show("at_work/ways.py")
 
 # %% tags=["triton"]
-# %run at_work/ways.py digits_onnx
+# %run at_work/ways.py digits_onnx 64
+
+# %% [markdown]
+# | your case | then |
+# |---|---|
+# | one program asks; *the rest* is most of its time | in-process |
+# | no port may be open; Kafka or Ray brings requests | in-process |
+# | several programs ask | a server: each copy of Triton loads all models |
+# | models change or crash without the program | a server |
+# | large tensors, one machine | a server with [shared memory](../09__wire/09__wire.ipynb#Shared-memory) |
 
 # %% [markdown]
 # ## What to remember
 #
-# - The core is a library with a C API. HTTP and gRPC are front ends that call it, as Java, Python and your program can.
-# - In-process saves the network's time. Batching and statistics work as before; TLS and the metrics port are gone.
-# - A crash in Triton ends your program, too.
+# - One program alone needs no ports: the core is a library with a C API. HTTP and gRPC are front ends that call it, as your program can.
+# - It gains the network's time. The core batches as before; TLS and the metrics port are gone.
+# - The price: a crash in Triton ends your program, too.
 
 # %% [markdown]
 # ## Check yourself

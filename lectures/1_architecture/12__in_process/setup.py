@@ -12,6 +12,7 @@ import atexit
 import ctypes
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from workbook.server.capi import NEWEST, Core
 
 MODEL = "digits_onnx"
 EXPLICIT = 2  # TRITONSERVER_MODEL_CONTROL_EXPLICIT
+CLIENTS = Path(__file__).parent / "clients"
 
 #: The servers that this process has started and not stopped.
 _running: list[Inside] = []
@@ -34,18 +36,18 @@ _running: list[Inside] = []
 class Inside:
     """A Triton server inside this process: the core and the pointer from ServerNew.
 
-        inside = Inside(core, core.new("ServerNew", options), folder)
+        inside = Inside(core, core.new("ServerNew", options))
 
     Args:
         core: Triton's library.
         pointer: the server.
-        folder: the folder in which a task looks for the reader's file.
+        folder: where the task looks for the reader's file; by default, beside the notebook.
 
     Attributes:
         pointer: the server; None after `stop`.
     """
 
-    def __init__(self, core: Core, pointer: ctypes.c_void_p, folder: Path) -> None:
+    def __init__(self, core: Core, pointer: ctypes.c_void_p, folder: Path = CLIENTS) -> None:
         self.core, self.folder = core, folder.resolve()
         self.pointer: ctypes.c_void_p | None = pointer
         _running.append(self)
@@ -133,15 +135,28 @@ def stop_all() -> None:
 atexit.register(stop_all)
 
 
-def look() -> tuple[set[int], list[str]]:
+def look() -> tuple[set[int], Counter[str]]:
     """Return the ports at which this process listens, and the names of its child processes.
 
     Example:
-        ports, processes = setup.look()
+        before = setup.look()
     """
     this = psutil.Process()
     ports = {c.laddr.port for c in this.net_connections() if c.status == psutil.CONN_LISTEN}
-    return ports, sorted(child.name() for child in this.children(recursive=True))
+    return ports, Counter(child.name() for child in this.children(recursive=True))
+
+
+def new_since(before: tuple[set[int], Counter[str]]) -> tuple[list[int], list[str]]:
+    """Return the ports and the processes of this process that are new.
+
+    Args:
+        before: what `look` returned earlier.
+
+    Example:
+        ports, processes = setup.new_since(before)
+    """
+    ports, processes = look()
+    return sorted(ports - before[0]), sorted((processes - before[1]).elements())
 
 
 def start(where: Path) -> Inside:
