@@ -38,7 +38,7 @@ lab = laboratory(models, only=["single"])  # a Triton server of this notebook's 
 show("models/single/config.pbtxt", "models/single/1/model.py")
 
 # %% [markdown]
-# `send_six` sends six requests of one row, 1 ms apart, and waits for an answer only when it has sent all. It returns the six answers. `counts` asks the server for its statistics: rows that a model computed (*inferences*), and *executions*.
+# `send_six` sends six requests of one row, 1 ms apart, and waits for an answer only when it has sent all. It returns the six answers: twice each input.
 
 # %% tags=["triton"]
 import os
@@ -65,17 +65,10 @@ def send_six(model):
     return [answers.get().as_numpy("Y").item() for _ in range(6)]
 
 
-# %% tags=["triton"]
-def counts(model):
-    time.sleep(0.1)  # the server counts a request a moment after it has answered it
-    stats = client.get_inference_statistics(model).model_stats[0]
-    return np.array([stats.inference_count, stats.execution_count])
-
-
-send_six("single")
-
 # %% [markdown]
 # ## Default
+#
+# How many executions do six requests need? The server's statistics say it: rows that a model computed (*inferences*), and *executions*. The difference of two looks is what happened in between.
 
 # %%
 predict(
@@ -91,13 +84,20 @@ predict(
     },
 )
 
+
 # %% tags=["triton"]
+def counts(model):
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics(model).model_stats[0]
+    return np.array([stats.inference_count, stats.execution_count])
+
+
 before = counts("single")
-send_six("single")
+print("twice each input:", send_six("single"))
 print("inferences, executions:", counts("single") - before)
 
 # %% [markdown]
-# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to the file of the option `--trace-config`; `POST /v2/trace/setting` switches it on and off. The course's `record_together` does this around your function, and reads the file.
+# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file: start `tritonserver` with `--trace-config triton,file=trace.json`, and switch it on by `curl localhost:8000/v2/trace/setting -d '{"trace_level": ["TIMESTAMPS"], "trace_rate": "1"}'`. The course's `record_together` does this around your function, and reads the file.
 
 # %%
 single = setup.record_together(lab, "single", lambda: send_six("single"))
@@ -154,12 +154,12 @@ claim(
 )
 
 # %% [markdown]
-# With one instance, a request waits for the five before it: 5 × 20 ms in the queue. These instances sleep, so one core is enough for both. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
+# With one instance, a request waits for the five before it: 5 × 20 ms in the queue; the reports say so in microseconds. These instances sleep, so one core is enough for both. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
 
 # %% [markdown]
 # ## Ensemble
 #
-# `chain` has two steps: `single`, and then `joining`, which takes 60 ms and has a dynamic batcher. In the maps, `key` is the name of a tensor in the step's model, `value` its name in the ensemble. Version -1 is the newest.
+# `chain` has two steps: `single`, and then `joining`, which takes 60 ms and has a dynamic batcher: it joins requests that wait. An ensemble has no model file. Its config is all there is; the names of the tensors say which step waits for which.
 
 # %%
 show("models/chain/config.pbtxt")
@@ -285,13 +285,24 @@ task("schedulers.chain", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# An ensemble is slow. Which step is it? This program asks the server for the steps and their statistics: means since each model was loaded, of all its requests, also of those that did not come through the ensemble.
+# You keep `chain`'s config as a form, and this program: in a slow ensemble, which step is it? It asks the server for the steps' statistics: means since each model was loaded, also of requests that did not come through the ensemble (here, perf_analyzer's).
 
 # %%
 show("at_work/steps.py")
 
 # %% tags=["triton"]
 # %run at_work/steps.py chain
+
+# %% [markdown]
+# Begin with the step whose requests wait longest.
+#
+# | a model | config | it works if |
+# |---|---|---|
+# | computes many rows as fast as one | `dynamic_batching { }` | rows per execution grow |
+# | waits, or leaves cores idle | `count: 2` | requests per second grow |
+# | needs another model's output | an ensemble | no step waits long |
+# | answers in parts | `decoupled: true` | the client gets the final flag |
+# | remembers | `sequence_batching` | (next notebook) |
 
 # %% [markdown]
 # ## What to remember

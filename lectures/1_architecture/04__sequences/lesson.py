@@ -27,10 +27,10 @@ lab = laboratory(models, only=["direct"])  # a Triton server of this notebook's 
 # %% [markdown]
 # ## A model with a memory
 #
-# `direct` adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs*: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. Below: its memory and its config. [The rest](models/direct/1/model.py) hands `add` these inputs, sleeps 20 ms, and returns slot and sum.
+# `direct` adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs* to each request: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. The model reads them like other inputs, and hands them to its memory:
 
 # %%
-show("models/direct/1/memory.py", "models/direct/config.pbtxt")
+show("models/direct/config.pbtxt", "models/direct/1/model.py", "models/direct/1/memory.py")
 
 # %% [markdown]
 # A sequence of three requests; and a request that forgets to start one:
@@ -285,13 +285,23 @@ task("sequences.apart", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A class that gives a sequence its number, and sets the flags:
+# You keep the configs of `direct` and `votes`, and this class for the client: it numbers a sequence, and sets the flags. Keep what you have sent until the last answer: a server that restarts has lost the state, and you begin again.
 
 # %%
 show("at_work/sequence.py")
 
 # %% tags=["triton"]
 # %run at_work/sequence.py direct 1 2 3
+
+# %% [markdown]
+# | the state is | use | it works if |
+# |---|---|---|
+# | an array, one row per slot | `direct` | a sequence keeps its slot |
+# | kept by correlation ID | `oldest` | rows per execution exceed 1 |
+# | a tensor of the model | `state`, with either | a new sequence begins afresh |
+# | small | none: clients send it | any server may answer |
+#
+# If requests wait in the queue, add instances or candidates.
 
 # %% [markdown]
 # ## What to remember

@@ -6,4 +6,4 @@ sed -i "s/count: [0-9]*/count: $2/" "$1/config.pbtxt"
 curl -sX POST "$TRITON_HTTP/v2/repository/models/$1/load"
 echo "$1 with $2 instances:"
 perf_analyzer -m "$1" -i grpc -u "$TRITON_GRPC" --concurrency-range "$3" \
-  --input-data zero -p 800 -s 200 -r 20 -f "$1.$2.$3.csv" | grep '^Concurrency'
+  --input-data zero -p 500 -s 200 -r 20 -f "$1.$2.$3.csv" | grep '^Concurrency'
