@@ -19,8 +19,8 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
 #: Kind of token → JupyterLab's colour for it, which follows its theme, and one for other pages.
+#: JupyterLab's colour of comments is too faint on its dark theme: they are in italics instead.
 _COLOURS = {
-    Comment: ("comment", "#408080"),
     Keyword: ("keyword", "#008000"),
     Name.Function: ("def", "#0000ff"),
     Name.Class: ("def", "#0000ff"),
@@ -87,7 +87,9 @@ def _coloured(file: Path, text: str) -> str:
 
 
 def _span(kind: _TokenType, text: str) -> str:
-    """A token as HTML, in the colour of its kind."""
+    """A token as HTML, in the colour of its kind; comments in italics."""
+    if kind in Comment:
+        return f'<span style="font-style:italic">{escape(text)}</span>'
     for each, (name, other) in _COLOURS.items():
         if kind in each:
             colour = f"var(--jp-mirror-editor-{name}-color, {other})"
