@@ -142,9 +142,9 @@ claim(
 #
 # </details>
 #
-# ## The platform
+# ## Into Triton
 #
-# Now in Triton, whose config names the backend:
+# Now Triton serves the two files. The config names the backend, and the tensors as we named them above:
 
 # %%
 show("models/focus_openvino/config.pbtxt")
@@ -209,7 +209,7 @@ predict(
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
 # for model in exact any_batch; do
-#   cp --remove-destination focus_openvino/1/model.* $model/1
+#   cp --remove-destination focus_openvino/1/model.* $model/1  # never into a file in use
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 
@@ -263,13 +263,13 @@ claim(
 #
 # ## Settings
 #
-# *Streams* share the threads: each computes a request of its own. A hint lets OpenVINO choose: `LATENCY` for a quick answer, `THROUGHPUT` for many side by side. What does it make of four settings, by the server's log?
+# *Streams* share the threads: each computes a request of its own. A hint lets OpenVINO choose: `LATENCY` for a quick answer, `THROUGHPUT` for many side by side. What does it make of four settings, by this server's log?
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
 # variant() {  # a model's name, and pairs of a parameter and its value
 #   cp -rT --remove-destination focus_openvino $1
-#   for pair in ${@:2}; do
+#   for pair in ${@:2}; do  # of two entries with one key, the last counts
 #     echo "parameters { key: \"${pair%=*}\" value: { string_value: \"${pair#*=}\" } }"
 #   done >> $1/config.pbtxt
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$1/load
@@ -344,7 +344,7 @@ claim(
 )
 
 # %% [markdown]
-# So compare in fp32 before you praise the framework, and compare verdicts before you take the faster precision. Clients that send one picture each fill the batches together:
+# So compare in fp32 before you praise the framework, and compare verdicts before you take the faster precision. Clients that send one picture each fill the batches together. Is OpenVINO ahead of ONNX Runtime then, too?
 
 # %%
 row = setup.measured(lab, ir)  # pictures per second, with 1 and with 8 requests under way
@@ -361,7 +361,7 @@ claim(
 )
 
 # %% [markdown]
-# Whether other logits near the threshold matter, is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
+# Compare the rows ONNX and OpenVINO: a batch that is not full costs OpenVINO as much as a full one, and that can eat up what the faster precision gains. What other logits do to verdicts, is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
 #
 # ## Five mistakes
 #
