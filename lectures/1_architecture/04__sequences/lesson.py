@@ -299,9 +299,9 @@ show("at_work/sequence.py")
 # | an array, one row per slot | `direct` | a sequence keeps its slot |
 # | kept by correlation ID | `oldest` | rows per execution exceed 1 |
 # | a tensor of the model | `state`, with either | a new sequence begins afresh |
-# | small | none: clients send it | any server may answer |
+# | small | none: clients send it | any server answers |
 #
-# If requests wait in the queue, add instances or candidates.
+# If requests wait, add instances or candidates.
 
 # %% [markdown]
 # ## What to remember
