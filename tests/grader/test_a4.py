@@ -315,15 +315,13 @@ def test_without_a_gpu_there_is_no_engine(server: Triton) -> None:
 def in_half(me: str, *, keep: bool = True) -> tuple[np.ndarray[Any, Any], onnx.ModelProto]:
     """The .pth file of a student's network, and its ONNX file in fp16."""
     network = folded(me)[1].eval()
-    target = io.BytesIO()
     batch = ({0: torch.export.Dim("batch")},)
     names: dict[str, Any] = {"input_names": ["image"], "output_names": ["logits"]}
     made = torch.onnx.export(
         network, (torch.zeros(2, 1, 8, 8),), dynamic_shapes=batch, verbose=False, **names
     )
     assert made is not None
-    target.write(made.model_proto.SerializeToString())
-    model = onnx.load_from_string(target.getvalue())
+    model = made.model_proto
     del model.graph.value_info[:]
     half = float16.convert_float_to_float16(model, keep_io_types=keep)
     return file(network.state_dict()), half

@@ -104,9 +104,10 @@ def left_out(folder: Path) -> bool:
     It is incomplete (`lacking`), or it holds TensorRT plans and nothing here runs them. Such a
     model is skipped when all models of a repository are loaded.
     """
-    if folder.name in ENGINES and folder.parent.resolve() == paths.repository().resolve():
-        return bool(lacking(folder) or engines.cannot_run())
-    return bool(lacking(folder))
+    if lacking(folder):
+        return True
+    ours = folder.name in ENGINES and folder.parent.resolve() == paths.repository().resolve()
+    return ours and bool(engines.cannot_run())
 
 
 def _complete(folder: Path, weights: Mapping[str, str]) -> bool:

@@ -78,7 +78,6 @@ def build(server: Server) -> None:
         server.load(_MODEL)
     except Refusal as refused:
         # Without a GPU the backend cannot run it, but it says whether the engine fits.
-        if "The engine fits this config" not in str(refused):
-            raise NotYet(f"The server says: {refused}") from None
-        if not engines.cannot_run():
+        fits = "The engine fits this config" in str(refused)
+        if not (fits and engines.cannot_run()):
             raise NotYet(f"The server says: {refused}") from None

@@ -38,10 +38,13 @@ _RENAMED = {
     "int8_calibration_table_name": "trt_int8_calibration_table_name",
     "int8_use_native_calibration_table": "trt_int8_use_native_calibration_table",
 }
-#: For each kind of value: what upstream calls it in an error, what it accepts, its parameters.
+#: A kind of value: what upstream calls it in an error, and what it accepts.
+_INTEGER = ("integral number", r"\s*[+-]?\d+")
+_BOOLEAN = ("boolean", r"(?i:true|on|1|false|off|0)\Z")
+#: For each kind of value its parameters.
 _TENSORRT_KEYS = {
     ("unsigned long long integral number", r"\s*[+-]?\d+"): ("max_workspace_size_bytes",),
-    ("integral number", r"\s*[+-]?\d+"): (
+    _INTEGER: (
         "trt_max_partition_iterations",
         "trt_min_subgraph_size",
         "trt_dla_core",
@@ -49,7 +52,7 @@ _TENSORRT_KEYS = {
         "trt_auxiliary_streams",
         "trt_ep_context_embed_mode",
     ),
-    ("boolean", r"(?i:true|on|1|false|off|0)\Z"): (
+    _BOOLEAN: (
         "int8_use_native_calibration_table",
         "trt_dla_enable",
         "trt_engine_cache_enable",
@@ -79,7 +82,6 @@ _TENSORRT_KEYS = {
     ),
 }
 TENSORRT_KEYS = {key: kind for kind, keys in _TENSORRT_KEYS.items() for key in keys}
-_BOOLEAN = next(kind for kind in _TENSORRT_KEYS if kind[0] == "boolean")
 
 #: The model's parameters that replace options of `cuda`, and the values of those that are numbers.
 CUDA_PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -178,7 +180,7 @@ def _cuda_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
             continue
         value = parameters[key]
         if names:
-            number = _check_value(key, value, ("integral number", r"\s*[+-]?\d+"))
+            number = _check_value(key, value, _INTEGER)
             if not 0 <= int(number) < len(names):
                 raise Refused(f"unsupported {key} value '{int(number)}' is requested")
             value = names[int(number)]
