@@ -8,7 +8,7 @@
 #
 # **Question.** A team has TensorFlow models in production. NVIDIA's container has had no TensorFlow since [25.03](https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-25-03.html). How does Triton serve such models, and how do they move to another backend without new training, with the same answers?
 #
-# Here a stand-in serves them, by the rules of NVIDIA's [backend](https://github.com/triton-inference-server/tensorflow_backend#using-the-tensorflow-backend) in containers up to 25.02.
+# Here the course's backend stands in, with TensorFlow and the rules of NVIDIA's [backend](https://github.com/triton-inference-server/tensorflow_backend#using-the-tensorflow-backend) up to 25.02.
 
 # %%
 import setup
@@ -65,10 +65,10 @@ client.load_model("focus_tensorflow")
 print(ask("focus_tensorflow", pictures[:8]).argmax(1))  # 0: blurred, 1: sharp
 
 # %%
-row = setup.measured(lab, focus)  # a row of this lecture's table; 10 seconds to a minute
+row = setup.measured(lab, focus)  # 200 answers beside PyTorch's, and the speed; up to a minute
 claim(
     row.changed == 0 and row.difference < 1e-2,
-    f"The copy gives the same 200 verdicts; a logit differs by {row.difference:.0e} at most.",
+    f"The copy gives PyTorch's 200 verdicts; a logit differs by {row.difference:.0e} at most.",
     "Run the cells above again.",
     id="tensorflow.same",
 )
@@ -128,13 +128,15 @@ claim(
 )
 
 # %% [markdown]
+# The last message counts two dimensions on both sides: compare the shapes in its brackets.
+#
 # <details><summary>Errata: the backend slides</summary>
 #
 # Keras 3 saves its own format, so the program's last line fails. The names in the config are those of the PyTorch backend, and its shapes are of another model.
 #
 # </details>
 #
-# You need not guess. If the config leaves the tensors out, the backend fills them in from the signature. Ask the server for what it found:
+# You need not guess. If the config leaves the tensors out, the backend fills them in from the signature, and `max_batch_size` with Triton's default, 4. Ask the server for what it found:
 
 # %% tags=["triton"]
 import json
@@ -216,7 +218,7 @@ claim(
 # %% [markdown]
 # ## Mixed precision in one line?
 #
-# An old config may ask for an *accelerator*, which rewrites the network for a GPU. [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) adds `tensorrt` or `auto_mixed_precision` (not both) to this one, of a ranking model. It prefers the second, from V100 and T4 on: "about 2 times" as fast.
+# An old config may ask for an *accelerator*, which rewrites the network for a GPU. [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) adds one of two (not both) to the config of a ranking model: `tensorrt` or, from V100 and T4 on, `auto_mixed_precision`, which it calls "about 2 times" as fast.
 
 # %%
 setup.rank(models, "shansou_rank")
@@ -331,7 +333,7 @@ claim(
 table
 
 # %% [markdown]
-# First look at the changed verdicts, of 200, then at the speed (the best turn). OpenVINO's logits differ more where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)): verdicts near the threshold may change.
+# Differences are from PyTorch's logits. First look at the changed verdicts, then at the speed (the best turn). OpenVINO's logits differ more where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)): verdicts near the threshold may change.
 #
 # <details><summary>On a GPU (not verified here)</summary>
 #
@@ -341,7 +343,7 @@ table
 #
 # ## Five mistakes
 #
-# Each is made in a copy of `focus_tensorflow`; its card says what was changed, and how the server answers:
+# Two of the slide's kinds, three new ones, each in a copy of `focus_tensorflow`:
 
 # %%
 made = setup.make_mistakes(lab)

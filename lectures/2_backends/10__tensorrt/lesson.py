@@ -43,7 +43,7 @@ builder = trt.Builder(logger)
 print(trt.__version__)
 
 # %% [markdown]
-# Four objects make an engine. A *parser* reads the ONNX file into a *network*; *strongly typed*: the file says in which type each layer computes. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. The *config* holds it.
+# Four objects make an engine. A *parser* reads the ONNX file into a *network*; *strongly typed*: the file says in which type each layer computes. A *profile* says which shapes the engine must take: the smallest, the one to be fastest at, the largest. The *builder config*, which is not Triton's, holds it.
 
 
 # %% tags=["triton"]
@@ -181,11 +181,11 @@ claim(
 )
 
 # %% [markdown]
-# The memory is planned at the build, for each instance in Triton. So allow no larger batch than the batcher makes.
+# The build fixes this memory, and in Triton each instance takes it. So allow no larger batch than the batcher makes.
 #
 # ## fp16 and int8 in the file
 #
-# The second decision: which types? They stand in the file. For fp16 a converter changes them, e.g. NVIDIA's [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
+# The second decision: which types? They stand in the file. For fp16 a converter changes them: here `onnxconverter_common`, NVIDIA's is [AutoCast](https://nvidia.github.io/Model-Optimizer/guides/8_autocast.html).
 
 # %% tags=["triton"]
 import numpy as np
@@ -256,7 +256,7 @@ claim(
 )
 
 # %% [markdown]
-# So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
+# The three files fail for these three reasons, in this order. (A line on the CUDA driver says only that no GPU is here.) So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
 
 # %% tags=["triton"]
 inner = ["Conv", "Gemm"]  # only the inputs of these are rounded
@@ -276,7 +276,7 @@ for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     print(f"{model}: a plan of {plans[model].nbytes / 1e6:.2f} MB")
 
 # %% [markdown]
-# How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files:
+# A plan holds more than weights, so that of a small network need not be smaller in int8. How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files:
 
 # %% tags=["triton"]
 import os
@@ -305,7 +305,7 @@ claim(
 )
 
 # %% [markdown]
-# Compare again on the GPU. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) leaves ONNX Runtime's defaults, which use all 256 values.
+# Compare again on the GPU. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) does not use TensorRT, so it keeps ONNX Runtime's defaults.
 #
 # ## Targets
 #
@@ -337,7 +337,7 @@ for target, workspace in (("SM86", 30), ("SM75", 30), ("SM86", 22)):
 
 # %%
 show("models/focus_tensorrt/config.pbtxt")
-setup.engine(models)  # the engine again, with a file beside it that says what is in it
+setup.engine(models)  # the engine again; a file beside it tells the stand-in what is in it
 predict(
     "tensorrt.cpu",
     "The engine takes up to 32 pictures, the config says `max_batch_size: 64`. When does this show?",
@@ -411,7 +411,7 @@ except AttributeError as error:
 #
 # `--int8`, `--best` and `--fp16` are [gone in TensorRT 11](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html). Before, `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description).
 #
-# Which TensorRT [your release has](../14__images/14__images.ipynb#Your-release-has), the support matrix says.
+# [Notebook 14](../14__images/14__images.ipynb#Your-release-has) links the matrix that says which TensorRT your release has.
 #
 # The backend slides' program ends with `builder.build_cuda_engine(network)`, which is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html), as the cell above shows. It lacks a profile, too.
 #
@@ -419,7 +419,7 @@ except AttributeError as error:
 #
 # ## Your turn
 #
-# `digits.onnx` is the digit classifier, and `digits_tensorrt/config.pbtxt` waits for its engine. Build it with the course's `engines.build` (`from workbook.zoo import engines`), which also writes what the check reads.
+# `digits.onnx` is the digit classifier, and `digits_tensorrt/config.pbtxt` waits for its engine. Build it with the course's `engines.build` (`from workbook.zoo import engines`), which also writes what the check reads (`help(engines)` shows how).
 
 # %%
 from task import digits

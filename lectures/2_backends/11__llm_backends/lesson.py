@@ -8,7 +8,7 @@
 #
 # **Question.** A language model writes one token (a word or a part of one) after the other. What do backends made for that gain over Transformers in Python, and what must you write?
 #
-# Two engines run here, up to 3 GB each. With less than 16 GB, run the cell's last line, too: it unloads `make lab`'s.
+# Two engines run here, up to 3 GB each. With less than 16 GB, run the commented line: it unloads the model of `make lab`'s server.
 
 # %%
 import documents  # the slides' configs and tables
@@ -144,7 +144,8 @@ speeds.round(1).T  # three rounds, because other programs may disturb one of the
 # The same answers by Transformers in this process, in static batches of 8; then the best rounds
 rounds = speeds.join(measured.static(lengths, batch=8))
 rate = rounds.max()
-measure.plot_bars(rate.to_frame("tokens per s"), title="24 answers", below="tokens per second")
+title = "Transformers: static batches of 8"
+measure.plot_bars(rate.to_frame("tokens per s"), title=title, below="tokens per second")
 
 # %%
 gain = rate["served, 8 clients"] / rate["served, 1 client"]
@@ -314,6 +315,8 @@ claim(
 )
 
 # %% [markdown]
+# Each names the file, the key or the value that is wrong.
+#
 # <details><summary>On a GPU (not verified here)</summary>
 #
 # Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory (`gpu_memory_utilization`): beside the weights for keys and values, 0.5 MB per token in Llama 2 7B in fp16 (2 × 32 layers × 4,096 numbers × 2 bytes). `tensor_parallel_size` uses several GPUs.
@@ -336,7 +339,7 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
-# Only the package: it is in the image `trtllm-python-py3`. Until version 1.2, one could also *build an engine* for one kind of GPU, as the slides do. Are the slides' options those of `trtllm-build`, and what does the server say of their config?
+# The server misses the package first: it is in the image `trtllm-python-py3`. An engine needs a GPU, too. Until version 1.2, one could also *build an engine* for one kind of GPU, as the slides do. Are the slides' options those of `trtllm-build`, and what does the server say of their config?
 
 # %%
 options = documents.build()
@@ -403,7 +406,7 @@ task("llm.assistant", server=lab)
 # | many clients, Hugging Face weights | vLLM; on GPUs, measure TensorRT-LLM, too |
 # | one client, or a loop of your own | a Python model |
 #
-# `my_llm` is for the image `vllm-python-py3` (not run: it needs a GPU). Change `model`; `max_model_len` is your longest prompt with answer. If `num_requests_waiting` grows, raise `max_num_seqs`.
+# `my_llm` is for the image `vllm-python-py3` (not run; [start](../14__images/14__images.ipynb#Which-one-to-take)). Change `model`; `max_model_len` is your longest prompt with answer. If `num_requests_waiting` grows, raise `max_num_seqs`.
 
 # %%
 show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stream.py")

@@ -243,7 +243,7 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In the ensemble, texts meet in each step's batcher. Joined rows take three calls for all, but one bad text fails all. With `async_exec`, each text takes three.
+# The steps work side by side; waiting texts share an execution. Joined rows take three calls, but one bad text fails all; `async_exec` takes three per text.
 #
 # <details><summary>Under the hood: streams</summary>
 #
@@ -327,7 +327,7 @@ claim(
 )
 
 # %% [markdown]
-# `packed` computes fewer tokens (the table above), but its attention first compares those of all texts. So measure both with your lengths.
+# `packed` computes fewer tokens, but its attention compares each with those of all texts. So measure both with your lengths.
 #
 # ## A step fails
 #
@@ -371,7 +371,7 @@ task("ensembles.blank", server=lab, models=models)
 # - Ensemble: the steps are fixed. Copy `ensemble_model`'s config; change models and maps.
 # - BLS: the data decide what comes next. Join rows, look at `has_error()`.
 #
-# Then, under load: the step with the longest time per request is the one to change. It waits: more instances. It computes: another format, a smaller network.
+# Then, under load: the step with the longest time per request is the one to change. If requests wait: more instances. If it computes: another format, a smaller network.
 
 # %%
 show("at_work/steps.py")

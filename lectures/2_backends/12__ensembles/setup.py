@@ -141,7 +141,7 @@ def make_mistakes(server: Server) -> list[str]:
             except InferenceServerException as error:
                 noticed.append(step)
                 message = error.message().replace(f"{server.repository.resolve()}", "")
-                print(f"{right!r} → {wrong!r}, at the {step}: {message[:280]}\n")
+                print(f"{name}: {right!r} → {wrong!r}, at the {step}: {message[:280]}\n")
             file.write_text(content, "utf-8")
             client.load_model(model)
             client.load_model("ensemble_model")

@@ -18,6 +18,8 @@ models = setup.repository(folder("images"))  # a fresh folder: an earlier run's 
 lab = laboratory(models)  # a Triton server of this notebook's own
 
 # %% [markdown]
+# ## Which backends does a repository need?
+#
 # Five models are to move. Two tell which digit a picture shows (`digits_onnx`, and `digits_cached`, which remembers its answers), `jpeg_dali` decodes JPEG files, `square` is Python, and `pair` is an ensemble that calls `square`. These lines of their configs matter for the image:
 
 # %% language="bash" tags=["triton"]
@@ -37,9 +39,7 @@ predict(
 )
 
 # %% [markdown]
-# ## Which backends does a repository need?
-#
-# A config may leave its backend out, and the server completes it when it loads the model. So ask the server, and not the files. An image has *caches* as libraries, too, so we look for them as well:
+# A config may leave its backend out, and the server completes it when it loads the model. So ask the server, and not the files. A *cache* of answers is a library in the image, too, so we look for it as well:
 
 # %% tags=["triton"]
 import os
@@ -128,7 +128,7 @@ opsets = {part.domain or "ai.onnx": part.version for part in model.opset_import}
 print("format:", model.ir_version, "operators:", opsets, "made by:", model.producer_name)
 
 # %% [markdown]
-# To see what a misfit looks like, we write two copies of the model: one says that it has a format of the future, 99, the other an old one of 2020, 7. The server loads both:
+# To see what a misfit looks like, we write two copies of the model: one says that it has a format of the future, 99, the other an old one of 2020, 7. Each has two versions, as the model has. We ask the server to load both:
 
 # %% tags=["triton"]
 import shutil
