@@ -209,7 +209,7 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: that is good.
+# `late` is refused at once: good.
 #
 # The bad: where `ms` is above 500, four requests waited beside an idle instance: the batcher slept. A new request in the queue wakes it; a refused one does not, and after a burst none comes. So a size bounds how many wait, not how long.
 #
