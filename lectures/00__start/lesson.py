@@ -43,7 +43,7 @@ server = course_server("square")  # the server of `make lab`, with the model `sq
 setup.table(server)
 
 # %% [markdown]
-# This folder is a *model repository*. One of its models, whole:
+# An *ensemble* is a chain of other models; notebook 3 of lecture 1 has one. The folder is a *model repository*. One of its models, whole:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -152,7 +152,7 @@ task("start.five", server=server)
 # | `--shm-size` | shared memory: Python models get their tensors through it |
 # | `-p` | the ports of HTTP, gRPC and metrics |
 # | `-v` | left: your model repository; the container sees it as `/models` |
-# | the last line | load this model only; without the line, all of them |
+# | `--model-control-mode explicit --load-model square` | load this model only; without both options, all of them |
 
 # %% [markdown]
 # This file asks the server in the container; here it asks that of this notebook. For a model of your own, change the four places with a number:
@@ -166,7 +166,7 @@ show("at_work/first_client.py")
 # %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building (there is no number 5). The minutes count reading, running, and one task per notebook. They are estimates.
+# Lectures are for reading and measuring, assignments for building (numbers 1 to 4, and 6). The minutes count reading, running, and one task per notebook. They are estimates.
 
 # %%
 from workbook.lessons import syllabus
@@ -176,7 +176,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# The hours begin after this notebook. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds most of the architecture, and two more backends.
+# The hours begin after this notebook, and leave time for pauses and for what you try yourself. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds most of the architecture, and two more backends.
 
 # %%
 syllabus.routes()

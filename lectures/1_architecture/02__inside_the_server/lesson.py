@@ -8,6 +8,8 @@
 #
 # **Question.** Many models share one machine. Who gets the cores, the memory, the GPU and the disk, and which part of Triton decides?
 #
+# First two models take turns on one core. Then you go through the parts of the core: which show what a request waits for, which save computation, and which guards the files?
+#
 # ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
 # %%
@@ -91,7 +93,7 @@ claim(
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures in windows of `-p` milliseconds, until three agree within `-s` percent (large on a busy machine) or `-r` windows are over. `-f` names its report.
+# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures in windows of `-p` milliseconds, until three differ by `-s` percent at most, but no more than `-r` windows. `-s` is large, because other programs disturb it. `-f` names its report.
 
 # %%
 predict(
@@ -141,16 +143,16 @@ claim(
 )
 
 # %% [markdown]
-# The *rate limiter* can hold executions back until a resource that you name is free ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md)). By default it lets every instance run.
+# Triton's *rate limiter*, off by default, lets models take turns: start the server with `--rate-limit=execution_count`, and write `rate_limiter { resources { name: "core" count: 1 } }` into each `instance_group` ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md); not run here).
 #
-# A GPU is shared likewise, but *processes*, as those of Python models, take turns, and each needs a CUDA context's memory. Streams of *one* process, as in C++ backends, may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
+# On a GPU, *processes*, as those of Python models, take turns, and each needs memory for a CUDA context. Streams of *one* process, as in C++ backends, may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
 
 # %% [markdown]
 # ## The core, part by part
 #
 # ### Server: requests, statistics, logs
 #
-# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache.
+# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache. We need them below.
 
 # %% tags=["triton"]
 import os
@@ -177,7 +179,7 @@ def counts(model):
 
 
 # %% [markdown]
-# A running server can be told to log more. Here it logs the steps of one request:
+# A request hangs: does it wait, or is it computed? A running server can be told to log the states of each request. PENDING: it waits in the queue. EXECUTING: the model has it. RELEASED: the server is done with it. Switch it off soon, because the log grows fast.
 
 # %% tags=["triton"]
 client.update_log_settings({"log_verbose_level": 1})
@@ -186,7 +188,7 @@ time.sleep(0.1)  # the request ends a moment after its answer
 client.update_log_settings({"log_verbose_level": 0})
 
 # %%
-states = setup.log_lines(lab.log_text(), "state from")[-4:]
+states = setup.log_lines(lab.log_text(), "state from")[-3:]
 print(*states, sep="\n")
 
 # %%
@@ -198,7 +200,7 @@ claim(
 )
 
 # %% [markdown]
-# A request waits as PENDING, and is computed as EXECUTING.
+# The last state of a request that hangs says where to look.
 #
 # <details><summary>Under the hood: memory for GPUs</summary>
 #
@@ -208,7 +210,7 @@ claim(
 #
 # ### RepoAgent
 #
-# An agent is a plug-in that checks, decrypts or converts a model's files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) refuses files that have changed. A config asks for it, here with the MD5 sum of `model.py`:
+# Can others write into your repository? An *agent* is a plug-in that checks, decrypts or converts files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) refuses files that have changed. A config asks for it, here with the MD5 sum of `model.py`:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/guarded
@@ -235,7 +237,7 @@ claim(
 )
 
 # %% [markdown]
-# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. Use one where others can write into your repository; it is installed in the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
+# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. To install one, put its library into the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -246,7 +248,7 @@ claim(
 # %% [markdown]
 # ### Cache
 #
-# The cache has two switches: an option of the server, which this one has (`--cache-config local,size=…` for its memory, or one for Redis), and `response_cache { enable: true }` in a model's config. Then this model's answers are kept.
+# Must each request be computed? The *response cache* keeps answers. It has two switches: an option of the server, which this one has (`--cache-config local,size=…`, in bytes of RAM, or one for Redis), and `response_cache { enable: true }` in a model's config.
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/cached
@@ -300,13 +302,7 @@ claim(
 # %% [markdown]
 # ## Models that ask models
 #
-# A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one asks `digits`; only if no score is above 5, it asks `careful`.
-#
-# <details><summary>Errata: the architecture slides</summary>
-#
-# [These slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
-#
-# </details>
+# A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one saves computation: it asks the quick `digits`, and only if no score is above 5, the slow `careful`.
 
 # %%
 show("models/cascade/1/model.py")
@@ -330,6 +326,12 @@ claim(
 )
 
 # %% [markdown]
+# <details><summary>Errata: the architecture slides</summary>
+#
+# [These slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
+#
+# </details>
+#
 # ## Your turn
 #
 # `careful` computes for milliseconds, also for a picture that it has seen before. Its noise is always the same, so its answers may be kept. Let the server answer a repeated picture without a run of `careful`. Write its config in a new cell with `%%writefile {models}/careful/config.pbtxt`, and load it again: `lab.load("careful")`.
@@ -341,7 +343,7 @@ task("inside_the_server.cached", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which model keeps the machine busy? This program sorts all models by their computation. In it, a model that asks others, as `cascade`, has their time, too. With a number of seconds behind it, it counts what happens meanwhile: run it so while users complain.
+# Which model keeps the machine busy? This program sorts all models by their computation. In it, a model that asks others, as `cascade`, has their time, too. With a number of seconds behind it, it counts what happens meanwhile: run it so while users complain. Here: since the start.
 
 # %%
 show("at_work/who_computes.py")

@@ -97,7 +97,7 @@ print("twice each input:", send_six("single"))
 print("inferences, executions:", counts("single") - before)
 
 # %% [markdown]
-# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file: start `tritonserver` with `--trace-config triton,file=trace.json`, and switch it on by `curl localhost:8000/v2/trace/setting -d '{"trace_level": ["TIMESTAMPS"], "trace_rate": "1"}'`. The course's `record_together` does this around your function, and reads the file.
+# A *trace* says when each request came, waited and was computed. The server's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) writes it to a file: start `tritonserver` with `--trace-config triton,file=trace.json`, and switch it on by `curl localhost:8000/v2/trace/setting -d '{"trace_level": ["TIMESTAMPS"], "trace_rate": "1"}'`. The file is JSON, with a time for each step of a request. The course's `record_together` does this around your function, and reads the file.
 
 # %%
 single = setup.record_together(lab, "single", lambda: send_six("single"))
@@ -114,9 +114,9 @@ claim(
 )
 
 # %% [markdown]
-# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
+# Above, one row per request: thin while it waits, thick while it is computed. Below: what the instance did.
 #
-# `max_batch_size` limits the *rows* of one execution. If a config names no tensors, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). With the Python backend, the model's code may do so.
+# `max_batch_size` limits the *rows* of one execution. It does not switch on a batcher. But if a config names no tensors, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). `/v2/models/NAME/config` shows the config in use.
 
 # %% [markdown]
 # ## Two instances
@@ -136,7 +136,7 @@ claim(
 import pandas as pd
 
 reports = pd.concat({name: pd.read_csv(models / f"{name}.csv") for name in ("single", "pair")})
-reports[["Inferences/Second", "Server Queue", "Server Compute Infer"]]
+reports[["Inferences/Second", "Server Queue", "Server Compute Infer"]]  # times in microseconds
 
 # %%
 pair = setup.record_together(lab, "pair", lambda: send_six("pair"))
@@ -254,13 +254,7 @@ claim(
 )
 
 # %% [markdown]
-# In gRPC it is a stream with a callback. The last response may be empty: it carries the *final* flag.
-#
-# <details><summary>Errata: an old rule</summary>
-#
-# "Many responses need gRPC" was the rule before Triton had the generate extension. It is still true of the path `infer`, as you have seen.
-#
-# </details>
+# In gRPC it is a stream with a callback. With `enable_empty_final_response`, a last, empty response (here None) carries the *final* flag: now the client knows that no more will come.
 
 # %% tags=["triton"]
 got = queue.Queue()
@@ -274,9 +268,15 @@ while not got.empty():
     print(result.as_numpy("count"), "final" if final else "")
 
 # %% [markdown]
+# <details><summary>Errata: an old rule</summary>
+#
+# "Many responses need gRPC" was the rule before Triton had the generate extension. It is still true of the path `infer`, as you have seen.
+#
+# </details>
+#
 # ## Your turn
 #
-# When twelve requests come to `chain` at the same time, the last is answered after more than 300 ms. Look at the timeline: which step do they wait for? Change the config of *one* model so that all are answered within 250 ms (a new cell with `%%writefile {models}/…/config.pbtxt`), and `lab.load` it again. There are several ways.
+# When twelve requests come to `chain` together, the last is answered after more than 300 ms. Look at the timeline: which step do they wait for? Change the config of *one* model so that all are answered within 250 ms (a new cell with `%%writefile {models}/…/config.pbtxt`), and `lab.load` it again. There are several ways.
 
 # %%
 show(models / "single/config.pbtxt", models / "joining/config.pbtxt")

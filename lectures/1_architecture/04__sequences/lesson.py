@@ -265,7 +265,8 @@ complete = Premise(len(totals) == 8, "a request was refused")
 compare("sequences.fresh", first, premise=complete)
 claim(
     same and abs(again - scores - prior).max() < 1e-3,
-    "Each sequence begins with the initial state, and the server keeps what follows.",
+    "The first total has two points more for the 7, from the file: each sequence begins with the "
+    "initial state, and the server keeps what follows.",
     "Run the cells with votes again.",
     id="sequences.state",
 )
@@ -297,9 +298,9 @@ show("at_work/sequence.py")
 # | the state is | use | it works if |
 # |---|---|---|
 # | an array, one row per slot | `direct` | a sequence keeps its slot |
-# | kept by correlation ID | `oldest` | rows per execution exceed 1 |
-# | a tensor of the model | `state`, with either | a new sequence begins afresh |
-# | small | none: clients send it | any server answers |
+# | kept by correlation ID | `oldest`, `CONTROL_SEQUENCE_CORRID` | rows per execution exceed 1 |
+# | a tensor of the model | `state`, with either | each sequence begins alike |
+# | small | no sequence: clients send it | any replica can answer |
 #
 # If requests wait, add instances or candidates.
 

@@ -37,7 +37,7 @@ show("models/ranked/config.pbtxt", "models/ranked/1/model.py")
 #   "inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}'
 
 # %% [markdown]
-# To see a queue, many requests must be under way. `send` takes a plan: a list of requests, each with its time in ms, its name, and arguments such as `priority`. `async_infer` returns at once, and calls `keep` when the answer is there. So no request waits for the answer to an earlier one.
+# To see a queue, many requests must be under way. `send` takes a plan: a list of requests, each with its time in ms, its name, and arguments such as `priority`. `async_infer` returns at once, and calls `keep` when the answer is there. So the client sends in time, even if earlier answers are missing.
 
 # %% tags=["triton"]
 import os
@@ -146,12 +146,12 @@ predict(
     "policies.served",
     "30 requests come within 3 ms, to an idle instance. How many are served, in how many executions?",
     {
-        "4, in one: the queue holds no more": "The first execution takes its requests out of the queue, "
+        "4, in one execution": "The first execution takes its requests out of the queue, "
         "and the queue fills again.",
-        "5 to 8, in two: first 1 to 4, then 4": None,
-        "8, in one: a full batch": "The first execution begins as soon as one request is there, and "
+        "5 to 8, in two executions": None,
+        "8, in one execution": "The first execution begins as soon as one request is there, and "
         "then only four can wait.",
-        "12, in two: first 8, then 4": "The first execution does not wait for seven others. "
+        "12, in two executions": "The first execution does not wait for seven others. "
         "It begins with what is there.",
     },
 )
@@ -181,12 +181,12 @@ print(burst["error"].iloc[-1])
 table.round(0)
 
 # %%
-options = {4: "4, in one: the queue holds no more", 12: "12, in two: first 8, then 4"}
+options = {4: "4, in one execution", 12: "12, in two executions"}
 two = [pair for pair in table["executions"] if len(pair) == 2]  # the rush was over in time
 enough = setup.enough(table)
 compare(
     "policies.served",
-    options.get(round(table["served"].median()), "5 to 8, in two: first 1 to 4, then 4"),
+    options.get(round(table["served"].median()), "5 to 8, in two executions"),
     premise=enough,
 )
 claim(
@@ -209,13 +209,13 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: that is good.
+# `late` is refused at once: good.
 #
-# The bad: where the table has an `ms` above 500, four requests waited beside an idle instance: the batcher slept. A request that enters the queue wakes it; a refused one does not. So a size bounds how many wait, not how long.
+# The bad: where `ms` is above 500, four requests waited beside an idle instance: the batcher slept. A new request in the queue wakes it; a refused one does not, and after a burst none comes. So a size bounds how many wait, not how long.
 #
 # <details><summary>Under the hood: why the batcher sleeps</summary>
 #
-# In release 24.10, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request enters the queue, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`).
+# In release 24.10, with any of the three settings, also with priorities, two threads race when an execution ends: the batcher may look for a free instance before this one is reported free. Then it sleeps until the next request enters the queue, or for 500 ms ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc), `default_wait_microseconds`).
 #
 # </details>
 
@@ -285,7 +285,7 @@ except InferenceServerException as error:
 # %% [markdown]
 # `client_timeout` ends the client's wait only: Triton still computes the request. Give `timeout` to the server, too.
 #
-# The server's metrics count refusals. In release 24.10 they count timeouts, and not what a full queue refuses: `short` has 0. So count errors at the client, too.
+# The server's metrics count refusals, since a model was loaded. In release 24.10 they count timeouts, and not what a full queue refuses: `short` has 0. So count errors at the client, too.
 
 # %% tags=["triton"]
 # !curl -s $TRITON_METRICS/metrics | grep 'request_failure.*REJECTED'
@@ -322,13 +322,13 @@ show("at_work/policy.pbtxt", "at_work/burst.py")
 # %run at_work/burst.py timed 300 2000
 
 # %% [markdown]
-# Compare the `max` of those who were served. `ranked` serves all: the last waits for all others. `sized` would need 120 ms, but its batcher may sleep, as that of `ranked`. With `timed`, `max` is the timeout and an execution, about 120 ms.
+# Compare the `max` of `served`. The 300 rows need 750 ms in `ranked`; the queue of `sized` needs 120. What is above that, their batchers slept: after a burst, no request wakes them. In `timed`, who is served has waited for 100 ms at most; an execution and the delay of this busy client come on top.
 
 # %% [markdown]
 # | you want | write | look at |
 # |---|---|---|
-# | some first | `priority: 1` in few requests | their latency |
-# | no late answers | a timeout, `REJECT` | `max` of `served` |
+# | some first | `priority_levels: 2`, and `priority: 1` in few requests | their latency |
+# | no late answers | a timeout, `REJECT` | `max` of `served` in `burst.py` |
 # | to know soon | `client_timeout` | the client's errors |
 # | bounded memory | a large `max_queue_size` | errors in `burst.py` |
 
@@ -337,7 +337,7 @@ show("at_work/policy.pbtxt", "at_work/burst.py")
 #
 # - Who is next: the highest level. Nothing interrupts an execution.
 # - Who is refused: with a size, those who come last, at once; with a timeout, those who waited too long.
-# - What to write: a timeout with `REJECT`. In release 24.10 a full queue may sleep, so let the size be large.
+# - What to write: a timeout with `REJECT`. In release 24.10 the batcher may sleep, so only a timeout bounds the wait. Let the size be large.
 
 # %% [markdown]
 # ## Check yourself

@@ -29,9 +29,9 @@ lab = laboratory(models)  # a Triton server of this notebook's own, in a process
 # %% [markdown]
 # ## The library
 #
-# `tritonserver` is a thin program around a library. Its [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h) is open to every language that can call C. We load the library into *this* kernel.
+# `tritonserver` is a thin program around a library with a [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h). At work you use a package that wraps it ([below](#Python)). Here *this* kernel calls it, as a front end does.
 #
-# `core("Name", …)` calls the C function `TRITONSERVER_Name`, and raises the error that it returns; `core.new` returns a pointer that the function has filled in (`workbook.server.capi.Core`).
+# `Core` is a layer of the course: `core("Name", …)` calls the C function `TRITONSERVER_Name`, and raises its error; `core.new` returns what the function has made.
 
 # %%
 import os
@@ -83,15 +83,8 @@ show("clients/c_api.py")
 # %% [markdown]
 # `ServerInferAsync` returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so it must stay until `on_release` is called.
 
-# %%
-predict(
-    "in_process.speed",
-    "One picture, asked through the C API and over gRPC. How many times longer does gRPC take?",
-    unit="×",
-)
-
 # %% [markdown]
-# First the two ways over the network. Do both give the same answer?
+# To compare, the same request over the network. Do HTTP and gRPC give the same answer? `best_ms`, for later, is the time of a quick request, because other programs disturb quick ones least:
 
 # %% tags=["triton"]
 import os
@@ -123,7 +116,7 @@ for name, ask_once in ways.items():
 
 
 def best_ms(ask, times=300):
-    """The time of an answer: 5 % were faster. Other programs disturb these least."""
+    """The milliseconds of a quick request: of 100 requests, 5 are quicker."""
     stamps = [time.perf_counter()]
     for _ in range(times):
         ask()
@@ -131,8 +124,15 @@ def best_ms(ask, times=300):
     return 1000 * np.quantile(np.diff(stamps), 0.05)
 
 
+# %%
+predict(
+    "in_process.speed",
+    "One picture, asked through the C API and over gRPC. How many times longer does gRPC take?",
+    unit="×",
+)
+
 # %% [markdown]
-# Now `infer`, the function of the file above, and then each way 300 times:
+# Each way is asked once, for the answer, and then 300 times. `infer` is the function of the file above:
 
 # %%
 import pandas as pd
@@ -147,7 +147,7 @@ def ask_inside():
 three = {"C API": ask_inside, **ways}
 answers = [ask_way() for ask_way in three.values()]
 ms = pd.Series({name: best_ms(ask_way) for name, ask_way in three.items()})
-measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms per request; 5 % were faster")
+measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms of a quick request")
 
 # %%
 equal = Premise(
@@ -163,7 +163,7 @@ claim(
 )
 
 # %% [markdown]
-# Behind all three is the same core with the same model. HTTP and gRPC add messages: each is written, sent through a socket, and read again. This takes its time, however long the model computes. So in-process pays for fast models, and hardly for slow ones.
+# Behind all three is the same core with the same model. HTTP and gRPC add messages: each is written, sent through a socket, and read again. This takes its time, however long the model computes. So in-process pays for fast models, and hardly for slow ones. Which of HTTP and gRPC is quicker depends on their client libraries, too.
 
 # %% [markdown]
 # ## What is inside, and what is not?
@@ -238,7 +238,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`; a server's are at the port (all executions since its start):
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. A server's are at the port: here all executions since its start, without those inside this kernel.
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -291,7 +291,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## Python
 #
-# At work you need not call the C API by hand: NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps it in classes. A whole program for NVIDIA's container, not run here:
+# This is the way for work: NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps the C API in classes. A whole program for NVIDIA's container, not run here. For a model of your own, change the three places with a number:
 #
 # ```python
 # import numpy
@@ -299,19 +299,27 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 #
 # # The same repository as for a server with ports; all its models are loaded.
 # server = tritonserver.Server(model_repository="/models").start(wait_until_ready=True)
-# image = numpy.zeros((1, 1, 8, 8), "float32")  # name, shape and type as in the config
-# for response in server.model("digits_onnx").infer(inputs={"image": image}):
-#     print(numpy.from_dlpack(response.outputs["logits"]))  # as an array, without a copy
+# image = numpy.zeros((1, 1, 8, 8), "float32")  # 1. your data; shape and type as in the config
+# inputs = {"image": image}  # 2. the input's name
+# for response in server.model("digits_onnx").infer(inputs=inputs):
+#     logits = response.outputs["logits"]  # 3. the names of the model and of its output
+#     print(numpy.from_dlpack(logits))  # as an array, without a copy
 # server.stop()
 # ```
 
 # %% [markdown]
-# The containers have the package as a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)). PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. With another Python, pip finds 0.0.1.dev0, a placeholder whose installation fails on purpose.
+# Where do you get it? NVIDIA's containers have a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
+#
+# <details><summary>From PyPI</summary>
+#
+# PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. For another Python, pip finds only 0.0.1.dev0, a placeholder whose installation fails on purpose.
+#
+# </details>
 
 # %% [markdown]
 # ## Kafka and Ray Serve
 #
-# Kafka brings a network of its own: a program reads messages from one topic, and writes answers to another ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). Not run here; `server` is that of the program above, `language` a model with a string in and a string out:
+# Requests may come without HTTP and gRPC. *Kafka* keeps messages in *topics*: this program reads questions from one, and writes answers to another ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). Not run here; `server` is that of the program above, `language` a model with a string in and out:
 #
 # ```python
 # from confluent_kafka import Consumer, Producer
@@ -328,7 +336,9 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # ```
 
 # %% [markdown]
-# Ray Serve spreads requests over copies of a class, on many machines; each copy holds a Triton ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/rayserve)). Not run here:
+# <details><summary>Ray Serve: copies of a class on many machines, each with a Triton inside</summary>
+#
+# Ray Serve spreads requests over the copies ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/rayserve)). Not run here:
 #
 # ```python
 # import tritonserver
@@ -347,6 +357,8 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 #
 # serve.run(Language.bind())
 # ```
+#
+# </details>
 
 # %% [markdown]
 # ## Your turn
@@ -362,7 +374,7 @@ task("in_process.bridge", server=inside)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? Ask your present server: this program times requests, and reads from the statistics how long the core had them. Only the rest can be saved. We run it with 64 pictures per request, the most that this model takes.
+# Is in-process worth it for your model? Ask your present server: this program times requests, and reads how long the core had them. In-process can save *the rest*, and no more: is that most of the time, and would your users notice? Here with 64 pictures, the most that this model takes.
 
 # %%
 show("at_work/ways.py")
