@@ -43,7 +43,7 @@ builder = trt.Builder(logger)
 print(trt.__version__)
 
 # %% [markdown]
-# Four objects make an engine. A *parser* reads the ONNX file into a *network*. It is *strongly typed*: each layer computes in the type that the file gives. A *profile* says which shapes the engine takes: the smallest, the one to be fastest at, the largest. A *builder config*, another thing than Triton's config, has the profile and the other settings.
+# Four objects make an engine. A *parser* reads the ONNX file into a *network*. It is *strongly typed*: each layer computes in the type that the file gives. A *profile* says which shapes the engine takes: the smallest, the one to be fastest at, the largest. A *builder config*, which is not Triton's, has the profile and other settings.
 
 
 # %% tags=["triton"]
@@ -52,8 +52,7 @@ def build(file, *shapes, name="image", target=None):
     notes.clear()
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, logger)
-    if not parser.parse_from_file(str(file)):
-        raise RuntimeError(str(parser.get_error(0)))
+    assert parser.parse_from_file(str(file)), parser.get_error(0)
     config = builder.create_builder_config()
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # notes name each layer's nodes
     if target:  # a kind of GPU; without it, the builder chooses several
@@ -230,7 +229,7 @@ unread = {}
 for file in ("default.onnx", "plain.onnx", "dynamic.onnx"):
     try:
         build(models / file, *shapes(1, 16, 32))
-    except RuntimeError as error:
+    except AssertionError as error:
         unread[file] = str(error)
         print(f"{file}: {error}\n")
 
@@ -308,8 +307,9 @@ for name in ("SM86", "SM75"):  # compute capabilities 8.6 (e.g. A10) and 7.5 (e.
     print(f"{name}:", "built" if built else errors[0])
 
 # %% [markdown]
-# For the older GPU there is no kernel that computes our last layer in fp32. So try the build for each kind of GPU that will serve, before you promise it.
-#
+# For the older GPU, no kernel computes our last layer in fp32. So try each kind of GPU that will serve.
+
+# %% [markdown]
 # ## Triton
 #
 # Triton needs `1/model.plan`, and a config with `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The course's backend stands in for NVIDIA's, and checks the config against the engine. We load two copies, with another config each: one allows 64 pictures, the other puts the instance on the CPU.
@@ -388,11 +388,10 @@ task("tensorrt.build", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# The program builds a plan and a config that agree. Run it in the container of the release that serves, on that kind of GPU; change the import.
+# The program builds a plan and a config that agree. Run it in the container of [the release](../14__images/14__images.ipynb#Your-release-has) that serves, on that kind of GPU; change the import.
 #
 # - Batches: 1, the usual one, the largest that the batcher may make.
 # - Types: fp32 first, then fp16, then int8; compare verdicts each time.
-# - Which TensorRT: that of [your release](../14__images/14__images.ipynb#Your-release-has).
 
 # %%
 show("at_work/build_engine.py")
@@ -410,6 +409,12 @@ show("at_work/build_engine.py")
 
 # %% [markdown]
 # ## Check yourself
+#
+# <details><summary>Batches never exceed 8, and the profile's largest is 1,024. What does it cost?</summary>
+#
+# Memory on the GPU, for each instance.
+#
+# </details>
 #
 # <details><summary>A team builds engines with TensorRT on an A100, and serves on an L4. What goes wrong?</summary>
 #
