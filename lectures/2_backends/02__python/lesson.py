@@ -81,7 +81,7 @@ show("models/focus_python/config.pbtxt")
 # %% [markdown]
 # `initialize` loads the network, because clients wait while `execute` runs. With `dynamic_batching`, `execute` gets all requests that wait: the code joins their rows, computes once, and cuts the result up again.
 #
-# We send 200 pictures, and get two logits each, for "blurred" and "sharp"; the larger one is the verdict.
+# Each picture gets two logits, for "blurred" and "sharp"; the larger one is the verdict.
 
 # %% tags=["triton"]
 # %%writefile {models}/focus_python/1/model.py
@@ -92,8 +92,8 @@ import triton_python_backend_utils as pb
 
 
 class TritonPythonModel:
-    def initialize(self, args):  # args: the model's folder, the version's number …
-        version = "{model_repository}/{model_version}".format(**args)
+    def initialize(self, args):
+        version = f"{args['model_repository']}/{args['model_version']}"  # folder and number
         self.net = network.load(version + "/weights.pth")  # eval(), and no gradients
 
     def execute(self, requests):
@@ -244,34 +244,24 @@ claim(
 # %% [markdown]
 # ### The production guide's chat
 #
-# BLS may also ask in a loop. [This code](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU for one token after the other. In which of four cases does it work, with [random logits](models/ibuddha_chitchat/1/model.py) in the GPT's place? (The warnings: its answer lacks the batch's dimension.)
+# BLS may also ask in a loop. [This code](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU (here [random logits](models/ibuddha_chitchat/1/model.py)) token by token. Four cases: no GPT is loaded; two rows of tokens; one row, logits for each token; one row, logits for the last. Which work?
 
 # %%
 claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="python.chat")
 
 # %% [markdown]
-# Test such a loop with several rows, and with a missing model. Yours is [assignment a6](../../../assignments/a6__llm/a6.ipynb).
+# (The warnings say that its answer lacks the batch's dimension.) So test a loop with several rows, and with a missing model. Yours is [assignment a6](../../../assignments/a6__llm/a6.ipynb).
 #
 # <details><summary>Errata: the production guide's loop</summary>
 #
-# It takes `logits[0, :]`; write `[0, -1]`, because a GPT may give logits for each token. It computes one row per request, and answers without the batch's dimension. It draws until the first token is not special: for ever, if top-p leaves only special ones. It appends the new id to `token_type_ids`, too.
+# It takes `logits[0, :]`; write `[0, -1]`, because a GPT may give logits for each token. It computes one row per request, and answers without the batch's dimension. It draws until the first token is not special: for ever, if top-p leaves only special ones.
 #
 # </details>
-#
-# ## What an instance costs
-#
-# Each instance is a process (a *stub*), because the code of one Python process runs on one core at a time. We load the classifier with four instances, then with one, and list its processes:
-
-# %% language="bash" tags=["triton"]
-# for count in 4 1; do
-#   sed -i "s/count: [0-9]*/count: $count/" $TRITON_MODELS/focus_python/config.pbtxt
-#   curl -sX POST $TRITON_HTTP/v2/repository/models/focus_python/load
-#   stubs="^[^ ]*/triton_python_backend_stub $TRITON_MODELS/focus_python/"
-#   echo "count: $count, processes: $(pgrep -f "$stubs" | xargs)"
-# done
 
 # %% [markdown]
-# The price is memory, most of it for imports such as torch. In NVIDIA's container each process imports for itself. This course's server copies a process that has imported torch already, and the copies share that memory. The table has both, in megabytes that a process does not share:
+# ## What an instance costs
+#
+# Each instance is a process (a *stub*), because the code of one Python process runs on one core at a time. The price is memory, mostly for imports such as torch. In NVIDIA's container each process imports for itself; this course's server copies one that has torch. The megabytes that processes do not share:
 
 # %%
 costs = setup.costs(models, lab)  # on two servers: half a minute to 3
@@ -280,7 +270,7 @@ costs
 # %%
 claim(
     costs["processes"].tolist() == [1, 4] and setup.add_row(lab).changed == 0,
-    "There is one process per instance, and no verdict has changed.",
+    "There is one process per instance.",
     "Run the cells of this section again.",
     id="python.instances",
 )
@@ -295,9 +285,7 @@ claim(
 #
 # A model may bring its own config, in the method `auto_complete_config`. We load one without a config.pbtxt, and once with a config that differs.
 #
-# <details><summary>Under the hood: a model that brings its own config</summary>
-#
-# It is a static method of the class:
+# <details><summary>Under the hood: the method</summary>
 #
 # ```python
 # @staticmethod
@@ -325,13 +313,13 @@ claim(
 # %% [markdown]
 # ## Whose memory?
 #
-# Code reads an input with `as_numpy`, or with `to_dlpack`, which hands it to another framework ([DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support)). In whose memory do the two arrays lie? [`handover`](models/handover/1/model.py) looks at their addresses, and keeps both.
+# Code reads an input with `as_numpy`, or with `to_dlpack`, which hands it to another framework ([DLPack](https://github.com/triton-inference-server/python_backend#interoperability-and-gpu-support)). In whose memory do the two arrays lie? [`handover`](models/handover/1/model.py) looks at their addresses.
 
 # %%
 claim(
     setup.handover(lab),
     "On the CPU, numpy's array lies in the model's own process. DLPack's lies in the memory that "
-    "the process shares with the server. Eight later requests changed neither.",
+    "the process shares with the server.",
     "Run the cell before this one again.",
     id="python.dlpack",
 )
@@ -341,13 +329,13 @@ claim(
 #
 # <details><summary>Errata: the production guide's text</summary>
 #
-# It says that `to_dlpack` costs less than `as_numpy`: not on a CPU. To have another model's answer on the CPU, set [`preferred_memory`](https://github.com/triton-inference-server/python_backend#business-logic-scripting). An error response is `InferenceResponse(error=TritonError(…))`; `raise` fails the whole execution.
+# It says that `to_dlpack` costs less than `as_numpy`: not on a CPU. To have another model's answer on the CPU, set [`preferred_memory`](https://github.com/triton-inference-server/python_backend#business-logic-scripting).
 #
 # </details>
 #
 # ## Five mistakes
 #
-# Each in a copy of `focus_python`. "Triton's own words" are what you would get at work:
+# Each in a copy of `focus_python`. "Triton's own words" are all that you get at work:
 
 # %%
 made = setup.provoke(lab)
@@ -359,7 +347,7 @@ made
 #
 # The code of `verdict` answers nothing. In a new cell (`%%writefile {models}/verdict/1/model.py`), write `initialize`, `execute` and `finalize`, and load it: `client.load_model("verdict")`.
 #
-# The card below says what it has to answer. The two texts lie in `labels.txt`, beside model.py; an output of texts is an array of `np.object_`. `finalize` logs `verdicts: N`, the number of answered rows.
+# The card below says what it answers. The two texts lie in `labels.txt`, beside model.py; an output of texts is an array of `np.object_`. `finalize` logs `verdicts: N`, the number of answered rows.
 
 # %%
 show("models/verdict/config.pbtxt")
@@ -402,7 +390,7 @@ show("at_work/shares/config.pbtxt", "at_work/shares/1/model.py")
 #
 # <details><summary>A model with one instance asks itself by BLS. What happens?</summary>
 #
-# It waits for itself, for ever. So does a circle of models ([limitation](https://github.com/triton-inference-server/python_backend#limitation)). If you try it, give the client a time limit (`client.infer(…, client_timeout=5)`), and start the server again.
+# It waits for itself, for ever. So does a circle of models ([limitation](https://github.com/triton-inference-server/python_backend#limitation)).
 #
 # </details>
 #

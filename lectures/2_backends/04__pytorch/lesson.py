@@ -7,8 +7,6 @@
 # # The PyTorch backend
 #
 # **Question.** Your model is a PyTorch module. What do you save and what do you write into its config, so that Triton gives the same answers as PyTorch?
-#
-# Where the module exports to ONNX, measure [that backend](../05__onnxruntime/05__onnxruntime.ipynb), too.
 
 # %%
 import setup
@@ -39,7 +37,7 @@ class SimpleModel(nn.Module):
 torch.jit.script(SimpleModel()).save(models / "pytorch_model/1/model.pt")  # version 1
 
 # %% [markdown]
-# TorchScript stores neither names nor shapes of tensors, so the config has to: `INPUT__0` is the first argument of `forward`, `OUTPUT__0` its first result. `dims` leaves out the batch. `platform: "pytorch_libtorch"`, in the documents, is the backend `pytorch` with TorchScript; `backend: "pytorch"` does the same here.
+# TorchScript stores neither names nor shapes of tensors, so the config has to: `INPUT__0` is the first argument of `forward`, `OUTPUT__0` its first result. `dims` leaves out the batch. `platform: "pytorch_libtorch"` names the backend and the kind of file; in release 24.10, `backend: "pytorch"` says the same.
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/pytorch_model/config.pbtxt <<END
@@ -71,7 +69,6 @@ def infer(model, **arrays):
     return answer.as_numpy(answer.get_response().outputs[0].name)
 
 
-# %% tags=["triton"]
 client.load_model("pytorch_model")
 zeros = infer("pytorch_model", INPUT__0=np.zeros((2, 5), np.float32))
 print(zeros)  # zeros in, so both rows are the sigmoid of the bias
@@ -161,7 +158,7 @@ claim(
 #
 # ## Served
 #
-# Now `Photo` alone, with one thread per computation (`INTRA_OP_THREAD_COUNT`), so that the table below compares it fairly with the Python model of notebook 02. (In NVIDIA's backend the parameter holds for the [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
+# Now `Photo` alone, with one thread per computation (`INTRA_OP_THREAD_COUNT`), as the Python model of notebook 02 in the table below. (In NVIDIA's backend the parameter holds for all PyTorch models of [the server](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/focus_pytorch/config.pbtxt <<END
@@ -194,23 +191,12 @@ claim(
 )
 
 # %% [markdown]
+# Do not expect TorchScript to be much faster than a Python model: both run PyTorch's kernels. But it needs no Python, so it takes less memory.
+
+# %% [markdown]
 # ## Which names?
 #
-# `INPUT__0` is not the only name that Triton takes for `forward(image)`. We try three others, and one for the output, in copies of the config. One of the four cannot be right: this course's server refuses it, NVIDIA's backend loads it, too.
-
-# %%
-predict(
-    "pytorch.names",
-    "Which of these does this server refuse to load?",
-    {
-        'an input "image"': "The name of an argument of forward() is the first of the rules.",
-        'an input "pixels"': "A name that follows no rule is accepted: then the order in the config "
-        "says which argument it is.",
-        'an input "INPUT__1"': None,
-        'an output "logits"': "Outputs have no names in TorchScript. A name without a number is "
-        "accepted, and the order counts.",
-    },
-)
+# `INPUT__0` is not the only name for `image`. By [the rule](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend), the names of `forward`'s arguments count, if all inputs have them; else the numbers, if all have one; else the order in the config. Does the server notice a name that cannot be right?
 
 # %% tags=["triton"]
 import shutil
@@ -229,30 +215,26 @@ def load_with(old, new):
     return "loaded"
 
 
-replies = [load_with("INPUT__0", name) for name in ("image", "pixels", "INPUT__1")]
-replies.append(load_with("OUTPUT__0", "logits"))
-print(*replies, sep="\n")
+replies = {name: load_with("INPUT__0", name) for name in ("image", "pixels", "INPUT__1")}
+replies["logits"] = load_with("OUTPUT__0", "logits")
+for name, reply in replies.items():
+    print(f"{name}: {reply}")
 
 # %%
-loaded = [reply == "loaded" for reply in replies]
-options = ['an input "image"', 'an input "pixels"', 'an input "INPUT__1"', 'an output "logits"']
-tried = Premise(len(replies) == 4, "not all four were tried")
-refused = next((each for each, fine in zip(options, loaded) if not fine), options[0])
-compare("pytorch.names", refused, premise=tried)
 claim(
-    loaded == [True, True, False, True],
+    [name for name, reply in replies.items() if reply != "loaded"] == ["INPUT__1"],
     "Refused is only the number of an argument that forward() does not have.",
     "Run the cell before this one again.",
-    premise=tried,
     id="pytorch.names",
 )
 
 # %% [markdown]
-# [The rule](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend): the arguments' names, if all fit; else the numbers, if all have one; else the order in the config. NVIDIA's backend hardly checks names (`libtorch.cc`): compare the answers.
-#
+# NVIDIA's backend loads that one, too (`libtorch.cc` hardly checks names). So a wrong name gives no error, and may give wrong answers: compare them with PyTorch's.
+
+# %% [markdown]
 # ## A GPT with three inputs
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT, here [a tiny one](models/ibuddha_chitchat/tiny_gpt.py): `forward(input_ids, attention_mask, token_type_ids)`. `INFERENCE_MODE` computes without gradients. Without `dynamic_batching`, may a request have four rows?
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a GPT, here [a tiny one](models/ibuddha_chitchat/tiny_gpt.py): `forward(input_ids, attention_mask, token_type_ids)`. In its config, `INFERENCE_MODE` computes without gradients. `dynamic_batching` is left out: may a request have four rows all the same?
 
 # %%
 show("models/ibuddha_chitchat/config.pbtxt")
@@ -277,8 +259,8 @@ claim(
     and setup.guide(lab).refused == ["as printed"]
     and "NVFUSER has no effect" in lab.log_text(),
     f"The three inputs reach the right arguments, and a request of 4 rows is served without "
-    f"dynamic_batching: {list(words.shape)}. The guide's own config asks for GPU 0, and is refused "
-    "here. Changed to the CPU, it is loaded, and the log says that NVFUSER has no effect.",
+    f"dynamic_batching: {list(words.shape)}. (The guide's own config asks for GPU 0, so this server "
+    "refuses it. Changed to the CPU, it is loaded; the log says that NVFUSER has no effect.)",
     "Run the cells of this section again.",
     id="pytorch.gpt",
 )
@@ -292,13 +274,14 @@ claim(
 #
 # <details><summary>Can <code>max_batch_size</code> be too large?</summary>
 #
-# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes, 1.7 GB. The guide reports that a GPU's memory ran out and Triton ended (not run here). Measure the memory while you raise it.
+# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes, 1.7 GB. The guide reports that a GPU's memory ran out, and Triton ended.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## torch.compile
 #
-# `torch.compile` generates code for the whole module, which is often faster. For it, the backend has an experimental [runtime in Python](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental) (in its README until 25.09). It makes the first module class of `model.py`, without arguments, loads the state dict `model.pt`, and passes inputs in the config's order:
+# `torch.compile` generates code for the whole module, which is often faster. For it, the backend has an experimental [runtime in Python](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental) (in its README until 25.09). Here `model.py` has the module's class, and `model.pt` only its weights (`state_dict`). The runtime makes the class without arguments, and passes inputs in the config's order:
 
 # %%
 show("models/focus_compiled/config.pbtxt", "models/focus_compiled/1/model.py")
@@ -362,11 +345,6 @@ claim(
 # %% [markdown]
 # The price of the speed is memory (the process has Python, torch and the compiler), and a client that waits. Let a [warm-up](../../1_architecture/07__model_repository_manager/07__model_repository_manager.ipynb#Warm-up) compile instead: Triton sends these rows while it loads the model, before clients find it.
 #
-# <details><summary>Under the hood: where the gain comes from</summary>
-#
-# Partly from the layout in memory: PyTorch's usual one slows TorchScript's convolutions on a CPU. TorchScript of `net.to(memory_format=torch.channels_last)` took about two thirds of the time here.
-#
-# </details>
 
 # %% tags=["triton"]
 WARMUP = """
@@ -383,17 +361,12 @@ print(f"first request: {ms('focus_compiled', 1)[0]:.0f} ms")
 # %% [markdown]
 # ## torch.export
 #
-# PyTorch recommends `torch.export` in place of TorchScript today. Release 24.10 cannot read its files. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) platform `torch_aoti` takes AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences.
-
-# %% tags=["triton"]
-free = ({0: torch.export.Dim("batch")},)
-program = torch.export.export(net, (example,), dynamic_shapes=free)
-shutil.copytree(models / "focus_pytorch", models / "focus_exported", dirs_exist_ok=True)
-torch.export.save(program, models / "focus_exported/1/model.pt")
-# !curl -sX POST $TRITON_HTTP/v2/repository/models/focus_exported/load
+# Today PyTorch recommends `torch.export`, not TorchScript. Release 24.10 cannot read its files. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) platform `torch_aoti` takes AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences. An exported file and four other mistakes, in copies of `focus_pytorch`:
 
 # %%
-made = setup.provoke(lab, program)  # this and four more, in copies of focus_pytorch
+free = ({0: torch.export.Dim("batch")},)
+program = torch.export.export(net, (example,), dynamic_shapes=free)
+made = setup.provoke(lab, program)
 claim(
     len(made.refused) == 5,
     "The server refuses all five.",
@@ -403,8 +376,9 @@ claim(
 made
 
 # %% [markdown]
-# Serve an exported program as ONNX, or in a Python model. On a GPU (`KIND_GPU`, not verified) errors may come with a [later request](https://github.com/triton-inference-server/pytorch_backend#important-notes).
-#
+# Serve an exported program as ONNX, or in a Python model. On a GPU (`KIND_GPU`, not verified) PyTorch does not wait for its kernels, so an error may be told to a [later request](https://github.com/triton-inference-server/pytorch_backend#important-notes).
+
+# %% [markdown]
 # ## Your turn
 #
 # `scaled` has `forward(image, black, white)`. Its config has other names and another order, so its logits are wrong. Correct it (`%%writefile {models}/scaled/config.pbtxt`), and run the cell again. Clients send `black` and `white`.
@@ -429,15 +403,14 @@ show("at_work/deploy_torch.py")
 # %% [markdown]
 # - TorchScript: modules that script or trace, no Python in the server.
 # - torch.compile: a gain that you have measured, and memory to spare; always with a warm-up.
-# - ONNX: often the fastest on a CPU. A Python model: what fits nowhere else.
-# - On a GPU: `KIND_GPU` in `instance_group`; the file stays the same.
+# - [ONNX](../05__onnxruntime/05__onnxruntime.ipynb): often the fastest on a CPU. A Python model: what fits nowhere else.
 
 # %% [markdown]
 # ## What to remember
 #
 # - Save TorchScript as `model.pt`. Script what has branches: a trace keeps only what its example did.
 # - Name inputs like the arguments of `forward`, or `INPUT__0`, `INPUT__1`. Wrong names give wrong answers, not errors: compare with PyTorch.
-# - What is compiled at the first request needs a warm-up.
+# - `torch.compile` compiles at the first request: give it a warm-up.
 
 # %% [markdown]
 # ## Check yourself

@@ -86,7 +86,8 @@ BATCHES = (1, 16, 32)
 def prepare(models: Path) -> None:
     """Write the lecture's network as focus.onnx, and pictures as the network takes them.
 
-    `training.npy` has 256 pictures, `pictures.npy` the 200 of this lecture.
+    `training.npy` has 256 pictures, `pictures.npy` the 200 of this lecture. Three models are for
+    ONNX Runtime: `focus_fp32` has the network, `focus_fp16` and `focus_int8` lack a file yet.
     """
     import onnx
     import torch
@@ -105,6 +106,11 @@ def prepare(models: Path) -> None:
     exported = onnx.load(file)
     del exported.graph.value_info[:]  # shapes of the export, which the tools would trust
     onnx.save(exported, file)
+    for model in ("focus_fp32", "focus_fp16", "focus_int8"):
+        (models / model / "1").mkdir(parents=True, exist_ok=True)
+        config = 'platform: "onnxruntime_onnx"\nmax_batch_size: 200\n'
+        (models / model / "config.pbtxt").write_text(config, "utf-8")
+    onnx.save(exported, models / "focus_fp32/1/model.onnx")
     np.save(models / "training.npy", zoo.data.pixels(zoo.data.focus_files("train")[0][:256]))
     np.save(models / "pictures.npy", formats.pictures())
 

@@ -60,7 +60,7 @@ ARGUMENTS: dict[str, tuple[Any, str]] = {
     "enforce_eager": (False, "no CUDA graphs: starts sooner, runs slower"),
     "tensor_parallel_size": (1, "GPUs that share each layer"),
     "pipeline_parallel_size": (1, "groups of GPUs, each with some layers"),
-    "enable_lora": (False, "adapters that requests choose"),
+    "enable_lora": (False, "LoRA adapters, listed in multi_lora.json"),
     "disable_log_stats": (False, "true: no metrics"),
 }
 #: The slides' table: characteristic → what it says of TensorRT, what it says of TensorRT-LLM, and

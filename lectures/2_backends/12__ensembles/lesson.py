@@ -76,7 +76,7 @@ claim(
 #
 # ## The Llama page's ensemble
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. First the tokenizer's program: from `prompt` it makes `input_ids` and `attention_mask` ([config](models/tokenizer/config.pbtxt)).
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. We fill them with the same tokenizer and network as above. First the tokenizer's program: from `prompt` it makes `input_ids` and `attention_mask` ([config](models/tokenizer/config.pbtxt)).
 
 # %% tags=["triton"]
 # %%writefile {models}/tokenizer/1/model.py
@@ -114,7 +114,7 @@ show("models/ensemble_model/config.pbtxt")
 # %% [markdown]
 # The answer has 16 scores per text. With `max_batch_size: 0`, as on the page, requests never share an execution. `language` allows 64, as each of its steps does.
 #
-# Now four mistakes, one at a time. Which does the server find when it loads the model, and which only when a request comes?
+# Now four mistakes. Which does the server find when it loads the model, and which only when a request comes?
 
 # %%
 noticed = setup.make_mistakes(lab)
@@ -135,19 +135,23 @@ claim(
 # [The page's](../../00__start/00__start.ipynb#The-documents-behind-the-course) files have all four: a map without its value, a tokenizer that wants a GPU, "TEXT" in the program where the config has "prompt", and no padding.
 #
 # </details>
-#
-# ## The same steps as a program
-#
-# *Business logic scripting* ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)): a Python model calls others, so it can decide. `exec()` sends a request and waits for the answer. `language_bls` does it for one text after the other; `bls_joined` joins all rows first.
-
-# %%
-show("models/language_bls/1/model.py", "models/bls_joined/1/model.py")
 
 # %% [markdown]
-# `bls_async` begins all requests as coroutines: while one waits for a step, the others go on (`async_exec()`). Here is what differs from `language_bls` (`<`):
+# ## The same steps as a program
+#
+# *Business logic scripting* ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)): a Python model asks others in the same server, so its code can decide. `exec()` sends a request and waits for the answer. `STEPS` has the models, and the outputs that each one hands to the next. `language_bls` takes one request after the other:
 
-# %% language="bash" tags=["triton"]
-# diff models/language_bls/1/model.py models/bls_async/1/model.py || true
+# %%
+show("models/language_bls/1/model.py")
+
+# %% [markdown]
+# [`bls_joined`](models/bls_joined/1/model.py) joins the rows of all requests first, so it makes three calls in all, and cuts the last answer up. [`bls_async`](models/bls_async/1/model.py) begins all requests as coroutines: while one waits for a step, the others go on. It has `async_exec()` in place of `exec()`, and this `execute`:
+#
+# ```python
+# async def execute(self, requests):
+#     texts = [pb.get_input_tensor_by_name(r, "text") for r in requests]
+#     return await asyncio.gather(*[self.steps([text]) for text in texts])
+# ```
 
 
 # %% tags=["triton"]
@@ -193,7 +197,7 @@ def counts(model):
 
 
 together = {}
-for model in ("language_bls", "bls_joined", "bls_async", "language"):
+for model in ("language_bls", "bls_joined", "bls_async"):
     client.load_model(model)
     before = counts("language_onnx")
     send(model, texts[:16])
@@ -209,11 +213,9 @@ met = Premise(together["bls_joined"] > 1.2, "the texts came too far apart to sha
 compare("ensembles.bls", (*options, "all three")[len(shared)], premise=met)
 
 # %% language="bash" tags=["triton"]
-# # What do larger batches bring? 16 requests are under way. `language_bls_4` is the loop in four
-# # instances, so four texts are under way in it.
-# curl -sX POST $TRITON_HTTP/v2/repository/models/language_bls_4/load
-# for turn in 1 2; do  # twice, because other programs may disturb one; takes half a minute
-#   for model in language language_bls language_bls_4 bls_joined bls_async; do
+# # Which way is fast, if 16 requests are under way at any time? (half a minute)
+# for turn in 1 2; do  # twice, because other programs may disturb one
+#   for model in language language_bls bls_joined bls_async; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 16 \
 #       --input-data $TRITON_MODELS/texts.json -p 400 -s 200 -r 20 \
 #       -f $TRITON_MODELS/$model.$turn.csv > /dev/null
@@ -243,17 +245,11 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# The steps work side by side; waiting texts share an execution. Joined rows take three calls, but one bad text fails all; `async_exec` takes three per text.
-#
-# <details><summary>Under the hood: streams</summary>
-#
-# With `decoupled=True`, `exec()` and `async_exec()` give the answers of a decoupled model one by one ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)).
-#
-# </details>
+# In an ensemble, no program stands between the steps: texts that wait for one share an execution. Joined rows need three calls for all, but one bad text fails all.
 #
 # ## Texts of different lengths
 #
-# A padded token is computed like a real one. `lengths` is the network for texts without padding; its batcher waits up to 200 ms.
+# A padded token is computed like a real one. `lengths` is the network without padding; its batcher waits up to 200 ms.
 
 # %% tags=["triton"]
 plain = Tokenizer.from_file(tokenizer_file)
@@ -319,10 +315,10 @@ difference = np.abs(joined - alone).max()
 
 # %%
 claim(
-    at_once == 1 < by_length and difference < 1e-3,
-    f"Ragged: one execution in place of {by_length}; scores differ by {difference:.0e}.",
+    at_once < by_length and difference < 1e-3,
+    f"Ragged, all texts share one execution; their scores differ by {difference:.0e} from those above.",
     "Run the two cells with `all_at_once` again.",
-    premise=Premise(at_once < 4, "the texts came more than 200 ms apart"),
+    premise=Premise(at_once == 1, "the texts came more than 200 ms apart"),
     id="ensembles.ragged",
 )
 
@@ -331,26 +327,18 @@ claim(
 #
 # ## A step fails
 #
-# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank. Does it spoil the answers of the others? Then one is sent while `language_onnx` is not loaded.
+# `language_tokenizer` refuses blank texts. Eight texts are sent at once; the fourth is blank. Does it spoil the answers of the others?
 
 # %% tags=["triton"]
 mixed = [*texts[:3], " ", *texts[4:8]]
 answers = send("language", mixed)
 print(*answers, sep="\n")
 
-client.unload_model("language_onnx")
-while client.is_model_ready("language_onnx"):
-    time.sleep(0.05)
-without = ask("language", texts[0])
-print("without language_onnx:", without)
-client.load_model("language_onnx")
-client.load_model("language")
-
 # %%
 failed = [number for number, answer in enumerate(answers) if not isinstance(answer, str)]
 claim(
-    failed == [3] and not isinstance(without, str),
-    "A step's error goes to its own request; without a step, the ensemble answers no request.",
+    failed == [3],
+    "In an ensemble, a step's error goes to its own request.",
     "Run the cell before this one again.",
     id="ensembles.fails",
 )
@@ -369,9 +357,9 @@ task("ensembles.blank", server=lab, models=models)
 # ## The same at work, without this course
 #
 # - Ensemble: the steps are fixed. Copy `ensemble_model`'s config; change models and maps.
-# - BLS: the data decide what comes next. Join rows, look at `has_error()`.
+# - BLS: the data decide what comes next. Begin with `bls_joined`: it looks at `has_error()`, too.
 #
-# Then, under load: the step with the longest time per request is the one to change. If requests wait: more instances. If it computes: another format, a smaller network.
+# Under load, change the step with the longest time per request. If requests wait: more instances. If it computes: another format, a smaller network.
 
 # %%
 show("at_work/steps.py")
@@ -388,7 +376,7 @@ load.join()
 # ## What to remember
 #
 # - With the tokenizer in the server, clients send text.
-# - An ensemble's steps batch by themselves. A BLS program decides, but each of its calls costs time: join rows.
+# - In an ensemble, each step batches the texts that wait for it. A BLS program can decide, but each of its calls costs time: join rows.
 # - A batch ends where the shape changes: pad, or serve a model that takes ragged batches.
 
 # %% [markdown]
@@ -402,7 +390,7 @@ load.join()
 #
 # <details><summary>One text in ten shall go to a second network. Ensemble or BLS?</summary>
 #
-# BLS: its program chooses a model for each request. An ensemble's config names its steps; with two ensembles, the client would have to choose.
+# BLS: its program chooses a model for each request. An ensemble's config names its steps.
 #
 # </details>
 #

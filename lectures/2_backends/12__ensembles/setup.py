@@ -36,7 +36,6 @@ SHARED = ("language_tokenizer", "language_onnx", "language_labels", "language")
 ARRANGED = {
     "the ensemble": "language",
     "BLS, one by one": "language_bls",
-    "BLS, one by one, four instances": "language_bls_4",
     "BLS, joined rows": "bls_joined",
     "BLS, async_exec": "bls_async",
 }
@@ -54,7 +53,6 @@ def models() -> Path:
     quiet.hide_warnings()  # of the export
     home = copy_shared(folder("ensembles"))
     place(home, *(HERE / model for model in ARRANGED.values() if (HERE / model).exists()))
-    shutil.copy(home / "language_bls/1/model.py", home / "language_bls_4/1/model.py")
     export(home)
     page(home)
     (home / "texts.txt").write_text("\n".join(texts(32)), "utf-8")
