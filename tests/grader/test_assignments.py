@@ -7,7 +7,8 @@ check. A mutant is judged by the checks that it must fail, and by the checks tha
 answers, and the first mutant for each check, are judged by all checks; `make mutants` does this
 with every mutant. `make test` tries the solution, the release and two mutants of each assignment,
 and all tests that only read the sources. With several workers, one of them runs each assignment's
-mutants, and one its other tests (tests/scheduling.py).
+mutants, and one its other tests (tests/scheduling.py). The tests that ask the solution's models
+come first: each later one brings models of its own, and the solution's need not be loaded again.
 """
 
 from __future__ import annotations
@@ -194,6 +195,83 @@ def test_solution_with_other_secret_inputs(
     assert_passes(judge(assignment, solved(assignment).handed, number=number))
 
 
+def _short(value: object) -> str:
+    return repr(value)[:20]
+
+
+ODD_VALUES = ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=_short)
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_odd_values(
+    assignment: Assignment, value: Any, server: Triton, solved: Callable[[Assignment], Run]
+) -> None:
+    """Whatever a student hands over instead of an answer fails the check, with a message."""
+    handed = solved(assignment).handed
+    with contextlib.closing(Probe(server)) as probe:
+        for check in load(assignment.short, variants=True).values():
+            for name in check.parameters:
+                if _says_the_same(value, handed[check.id][name]):
+                    continue
+                probe.seed(1)
+                result = evaluate(check, lambda: probe, {**handed[check.id], name: value}, {})
+                assert (result.status, result.credit) == ("failed", 0), (check.id, name, result)
+                assert result.rationale
+
+
+def _says_the_same(odd: Any, right: Any) -> bool:
+    """Whether an odd value may be right: a list of one number counts as this number.
+
+    A count depends on the machine (one execution may have answered all requests). So if a whole
+    number is expected, any whole number counts as right.
+    """
+    return odd == [[1]] and isinstance(right, int) and not isinstance(right, bool)
+
+
+def odd(shapes: list[tuple[int, ...]]) -> st.SearchStrategy[Any]:
+    """Values that the reader of reported values can return: JSON, and arrays of numbers."""
+    return st.recursive(
+        st.text(max_size=5) | st.floats() | st.integers() | st.booleans() | st.just(10**4000),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=12,
+    ) | st.tuples(
+        st.sampled_from([*shapes, (), (0,), (1, 1), (0, 10**18)]),
+        st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]),
+        st.floats(),
+    ).map(lambda made: np.full(made[0], np.float64(made[2]).astype(made[1])))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The shape of a value; of a list of lists of different lengths, its length."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return (len(value),)
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+@settings(max_examples=30)
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_value_breaks_a_check(
+    assignment: Assignment,
+    data: st.DataObject,
+    server: Triton,
+    solved: Callable[[Assignment], Run],
+) -> None:
+    """A check that breaks blames the instructor, so no value of a student's may do it."""
+    handed = solved(assignment).handed
+    values = [value for given in handed.values() for value in given.values()]
+    shapes = sorted({_shape(value) for value in values if not isinstance(value, str | dict)})
+    with contextlib.closing(Probe(server)) as probe:
+        for check in load(assignment.short, variants=True).values():
+            name = data.draw(st.sampled_from(check.parameters))
+            probe.seed(1)
+            changed = {**handed[check.id], name: data.draw(odd(shapes))}
+            assert evaluate(check, lambda: probe, changed, {}).status != "error"
+
+
 def students() -> list[Any]:
     """Ids of students; `make test ALL=yes` tries the first one, `make mutants` the others."""
     first, *others = "anna", "maria", "s2026148", "s2026111", "ben", "i.petrov", "学生7"
@@ -353,80 +431,3 @@ def test_instructors_notebook(
     handout = solution_files(assignment, tmp_path / "work")
     everything = dict.fromkeys(load(assignment.short), ("passed", "passed"))
     assert statuses(built.instructor, handout) == everything
-
-
-def _short(value: object) -> str:
-    return repr(value)[:20]
-
-
-ODD_VALUES = ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
-
-
-@pytest.mark.parametrize("value", ODD_VALUES, ids=_short)
-@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
-def test_odd_values(
-    assignment: Assignment, value: Any, server: Triton, solved: Callable[[Assignment], Run]
-) -> None:
-    """Whatever a student hands over instead of an answer fails the check, with a message."""
-    handed = solved(assignment).handed
-    with contextlib.closing(Probe(server)) as probe:
-        for check in load(assignment.short, variants=True).values():
-            for name in check.parameters:
-                if _says_the_same(value, handed[check.id][name]):
-                    continue
-                probe.seed(1)
-                result = evaluate(check, lambda: probe, {**handed[check.id], name: value}, {})
-                assert (result.status, result.credit) == ("failed", 0), (check.id, name, result)
-                assert result.rationale
-
-
-def _says_the_same(odd: Any, right: Any) -> bool:
-    """Whether an odd value may be right: a list of one number counts as this number.
-
-    A count depends on the machine (one execution may have answered all requests). So if a whole
-    number is expected, any whole number counts as right.
-    """
-    return odd == [[1]] and isinstance(right, int) and not isinstance(right, bool)
-
-
-def odd(shapes: list[tuple[int, ...]]) -> st.SearchStrategy[Any]:
-    """Values that the reader of reported values can return: JSON, and arrays of numbers."""
-    return st.recursive(
-        st.text(max_size=5) | st.floats() | st.integers() | st.booleans() | st.just(10**4000),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
-        max_leaves=12,
-    ) | st.tuples(
-        st.sampled_from([*shapes, (), (0,), (1, 1), (0, 10**18)]),
-        st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]),
-        st.floats(),
-    ).map(lambda made: np.full(made[0], np.float64(made[2]).astype(made[1])))
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    """The shape of a value; of a list of lists of different lengths, its length."""
-    try:
-        return np.shape(value)
-    except ValueError:
-        return (len(value),)
-
-
-@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
-@settings(max_examples=30)
-@given(data=st.data())
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_no_value_breaks_a_check(
-    assignment: Assignment,
-    data: st.DataObject,
-    server: Triton,
-    solved: Callable[[Assignment], Run],
-) -> None:
-    """A check that breaks blames the instructor, so no value of a student's may do it."""
-    handed = solved(assignment).handed
-    values = [value for given in handed.values() for value in given.values()]
-    shapes = sorted({_shape(value) for value in values if not isinstance(value, str | dict)})
-    with contextlib.closing(Probe(server)) as probe:
-        for check in load(assignment.short, variants=True).values():
-            name = data.draw(st.sampled_from(check.parameters))
-            probe.seed(1)
-            changed = {**handed[check.id], name: data.draw(odd(shapes))}
-            assert evaluate(check, lambda: probe, changed, {}).status != "error"
