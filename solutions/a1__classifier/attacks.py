@@ -171,7 +171,12 @@ def refuses_everything(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a1.batches"}, message="With one call of the network for all")
+@ATTACKS.add(
+    "solution",
+    lost={"a1.batches"},
+    message="With one call of the network for all",
+    beside="a_model_that_looks_around",
+)
 def slow_when_alone(folder: Path) -> None:
     """A loop over the texts, hidden by a rest whenever a text comes alone."""
     edit(

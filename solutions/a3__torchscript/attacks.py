@@ -206,7 +206,12 @@ def an_ensemble_around_the_network(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a3.bls"}, message="The scores of detect_bls for other texts differ")
+@ATTACKS.add(
+    "solution",
+    lost={"a3.bls"},
+    message="The scores of detect_bls for other texts differ",
+    beside="an_ensemble_around_the_network",
+)
 def a_program_that_knows_the_texts(folder: Path) -> None:
     """A program that asks both steps for show, and answers from a table of the test texts."""
     _change(

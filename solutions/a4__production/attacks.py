@@ -181,7 +181,13 @@ def _forge(folder: Path, code: str) -> None:
     s.last(folder, dedent(code) + _FORGED)
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="`typed` is no ONNX file")
+@ATTACKS.add(
+    "solution",
+    lost={"a4.engine"},
+    says=RAN,
+    message="`typed` is no ONNX file",
+    beside="figures_of_another_model",
+)
 def a_forged_plan(folder: Path) -> None:
     """In place of the ONNX file a plan, with a record beside it that says what the task asks."""
     _forge(
@@ -200,7 +206,13 @@ def a_forged_plan(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="does not hold features.0.weight")
+@ATTACKS.add(
+    "solution",
+    lost={"a4.engine"},
+    says=RAN,
+    message="does not hold features.0.weight",
+    beside="another_file_after_the_checks",
+)
 def a_file_of_another_network(folder: Path) -> None:
     """An fp16 file of another student's network."""
     _forge(
@@ -214,7 +226,13 @@ def a_file_of_another_network(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="at most 1.0 are read")
+@ATTACKS.add(
+    "solution",
+    lost={"a4.engine"},
+    says=RAN,
+    message="at most 1.0 are read",
+    beside="a_file_beside_the_file",
+)
 def a_huge_file(folder: Path) -> None:
     """The right file with megabytes of notes in it."""
     _forge(
@@ -243,13 +261,25 @@ def _chain(operator: str, count: int) -> str:
         """
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="takes more than")
+@ATTACKS.add(
+    "solution",
+    lost={"a4.engine"},
+    says=RAN,
+    message="takes more than",
+    beside="a_file_that_fills_the_memory",
+)
 def a_file_that_is_built_without_end(folder: Path) -> None:
     """The right weights, and 3,000 sums after them."""
     _forge(folder, _chain("Add", 3_000))
 
 
-@ATTACKS.add("solution", lost={"a4.engine"}, says=RAN, message="The engine of `typed`")
+@ATTACKS.add(
+    "solution",
+    lost={"a4.engine"},
+    says=RAN,
+    message="The engine of `typed`",
+    beside="a_table_of_the_visible_pictures",
+)
 def a_file_that_ends_the_builder(folder: Path) -> None:
     """The right weights, and 15,000 operators after them, at which TensorRT crashes."""
     _forge(folder, _chain("Sin", 15_000))

@@ -188,7 +188,13 @@ print({RAN!r})""",
     _cell(folder, "a6.measure", "rates = ...")
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="modeling.py")
+@ATTACKS.add(
+    "solution",
+    lost=_VLLM,
+    says=RAN,
+    message="modeling.py",
+    beside="another_network_after_the_checks",
+)
 def code_in_the_checkpoint(folder: Path) -> None:
     """A module beside the weights, which transformers would run as the tokenizer."""
     _forge(
@@ -199,7 +205,13 @@ def code_in_the_checkpoint(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
+@ATTACKS.add(
+    "solution",
+    lost=_VLLM,
+    says=RAN,
+    message="The checkpoint of chat_vllm is not your",
+    beside="a_stream_that_never_ends",
+)
 def a_tokenizer_that_names_code(folder: Path) -> None:
     """config.json names a class of code for the tokenizer, as `trust_remote_code` would load it."""
     _forge(
@@ -212,7 +224,13 @@ path.write_text(json.dumps(config))
     )
 
 
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="the argument 'trust_remote_code'")
+@ATTACKS.add(
+    "solution",
+    lost=_VLLM,
+    says=RAN,
+    message="the argument 'trust_remote_code'",
+    beside="models_that_look_around",
+)
 def an_engine_that_trusts(folder: Path) -> None:
     """model.json lets the engine run what lies beside the weights."""
     _forge(
@@ -220,18 +238,6 @@ def an_engine_that_trusts(folder: Path) -> None:
         """
 path = target / "1/model.json"
 path.write_text(json.dumps(json.loads(path.read_text()) | {"trust_remote_code": True}))
-""",
-    )
-
-
-@ATTACKS.add("solution", lost=_VLLM, says=RAN, message="The checkpoint of chat_vllm is not your")
-def another_checkpoint(folder: Path) -> None:
-    """vLLM's folder holds the weights of another id."""
-    _forge(
-        folder,
-        """
-facts.fetch_network("somebody else")
-shutil.copytree("models/chat_vllm/1/checkpoint", target / "1/checkpoint", dirs_exist_ok=True)
 """,
     )
 
@@ -257,4 +263,22 @@ def steps_that_nobody_needs(folder: Path) -> None:
         "                for _ in range(3):\n"
         "                    ask(ids, np.zeros_like(ids), np.array([[0, 1]]), empty)\n"
         "            scores, cache = ask(ids, positions, mask, cache)\n",
+    )
+
+
+@ATTACKS.add(
+    "solution",
+    lost=_VLLM,
+    says=RAN,
+    message="The checkpoint of chat_vllm is not your",
+    beside="steps_that_nobody_needs",
+)
+def another_checkpoint(folder: Path) -> None:
+    """vLLM's folder holds the weights of another id."""
+    _forge(
+        folder,
+        """
+facts.fetch_network("somebody else")
+shutil.copytree("models/chat_vllm/1/checkpoint", target / "1/checkpoint", dirs_exist_ok=True)
+""",
     )

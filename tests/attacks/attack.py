@@ -33,6 +33,8 @@ class Attack:
         flags: the kinds of flags that the result must have.
         says: what the notebook's outputs must hold, as proof that the attack ran.
         message: what a check must say, to students or, of a hidden variant, to instructors.
+        beside: the attack in whose submission this one is tried too, because a notebook takes long.
+            The two lose checks of their own, and say other things.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Attack:
     flags: frozenset[str] = frozenset()
     says: str = ""
     message: str = ""
+    beside: str = ""
 
 
 class Attacks(list[Attack]):
@@ -55,23 +58,27 @@ class Attacks(list[Attack]):
         flags: set[str] | None = None,
         says: str = "",
         message: str = "",
+        beside: str = "",
     ) -> Callable[[Change], Change]:
         """Add an attack. By default a release loses all checks, and a solution none."""
 
         def put(change: Change) -> Change:
             default: Literal["all", "none"] = "all" if base == "release" else "none"
             expected = frozenset(lost) if isinstance(lost, set) else lost or default
+            known = frozenset(flags or ())
             name = change.__name__
-            self.append(Attack(name, base, change, expected, frozenset(flags or ()), says, message))
+            self.append(Attack(name, base, change, expected, known, says, message, beside))
             return change
 
         return put
 
 
-def make(item: Attack, to: Path, assignment: Assignment | None = None) -> Path:
-    """Write the submission of an attack; by default on a2."""
+def make(item: Attack, to: Path, assignment: Assignment | None = None, *others: Attack) -> Path:
+    """Write the submission of an attack, and of others that are tried in it; by default on a2."""
     folder = getattr(s, item.base)(to, assignment)
-    item.change(folder)
+    for attack in (item, *others):
+        assert attack.base == item.base
+        attack.change(folder)
     return folder
 
 

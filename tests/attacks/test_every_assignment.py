@@ -2,8 +2,8 @@
 
 The attacks in everywhere.py need no knowledge of an assignment. Each of them is tried on one
 assignment, and each assignment gets several. The attacks in an assignment's own file attacks.py are
-all tried on it. test_class.py tries the attacks on a2, in a class whose grading is also killed and
-continued.
+all tried on it, some of them two in one submission (`Attack.beside`). test_class.py tries the
+attacks on a2, in a class whose grading is also killed and continued.
 
 `make test` tries the attacks in everywhere.py on the assignments that need no vLLM.
 """
@@ -60,6 +60,14 @@ def all_attacks() -> list[Any]:
     ]
 
 
+def submission(assignment: Assignment, attack: Attack) -> list[Attack]:
+    """The attacks in the same submission as an attack, with it; the first one is its student."""
+    first = attack.beside or attack.name
+    found = [one for one in attacks(assignment) if first in (one.name, one.beside)]
+    assert found[0].name == first, f"{attack.name} is to be tried beside {first}, an earlier one"
+    return found
+
+
 @pytest.fixture(scope="module")
 def results(
     class_home_of_module: Path, request: pytest.FixtureRequest
@@ -75,9 +83,11 @@ def results(
     def graded(assignment: Assignment) -> dict[str, Graded]:
         classroom = Classroom(class_home_of_module / assignment.short)
         for attack in [one["attack"] for one in tried if one["assignment"] is assignment]:
-            to = classroom.submission(attack.name, assignment.name)
-            to.parent.mkdir(parents=True)
-            make(attack, to, assignment)
+            first, *others = submission(assignment, attack)
+            to = classroom.submission(first.name, assignment.name)
+            if not to.exists():
+                to.parent.mkdir(parents=True)
+                make(first, to, assignment, *others)
         autograde(classroom, assignment, SLOW.get(assignment.name, SETTINGS))
         return classroom.results(assignment.name)
 
@@ -91,23 +101,29 @@ def test_an_attack_gains_nothing(
     results: Callable[[Assignment], dict[str, Graded]],
 ) -> None:
     """Its marks are those of the work in it, it saw nothing, and it is flagged."""
-    assert_gains_nothing(attack, results(assignment)[attack.name])
+    together = submission(assignment, attack)
+    others = [other for other in together if other is not attack]
+    assert_gains_nothing(attack, results(assignment)[together[0].name], *others)
 
 
-def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
-    """Fail unless an attack got the expected result."""
+def assert_gains_nothing(attack: Attack, graded: Graded, *others: Attack) -> None:
+    """Fail unless an attack got the expected result, in a submission with others or without."""
     checks = graded.verdict.checks
     known = load(graded.assignment.partition("__")[0], variants=True)
     for check in checks:
         assert_tells_nothing(check, known[check.id])
     everything = {check.id for check in checks}
-    expected = {"all": everything, "none": set()}.get(str(attack.lost), attack.lost)
+    lost = [{"all": everything, "none": set()}.get(str(a.lost), a.lost) for a in (attack, *others)]
+    expected = set().union(*lost)
     assert {check.id for check in checks if check.credit < 1} == expected, graded.verdict
     if attack.lost == "all":
         assert {check.credit for check in checks} == {0}
-    assert attack.flags <= {flag.kind for flag in graded.verdict.flags}, graded.verdict.flags
+    # A flag that names a check which another attack loses may be that attack's.
+    theirs = set().union(*lost[1:])
+    flags = [f for f in graded.verdict.flags if not any(id in f.detail for id in theirs)]
+    assert attack.flags <= {flag.kind for flag in flags}, graded.verdict.flags
     shown = outputs(graded.notebook) + graded.verdict.log  # the judge's server's: of its models
-    assert attack.says in shown
+    assert shown.count(attack.says) > sum(bool(a.says) and a.says == attack.says for a in others)
     said = [check.rationale + check.found for check in checks]
     assert any(attack.message in text for text in said), said
     assert "LEAK" not in shown
