@@ -398,14 +398,18 @@ def edit(window: Browser, page: str, file: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("short", "title"),
     [
-        ("a1", "Assignment 1: a classifier from Hugging Face"),
+        pytest.param("a1", "Assignment 1: a classifier from Hugging Face", marks=pytest.mark.long),
         ("a2", "Assignment 2: a forest on FIL"),
     ],
 )
 def test_a_student_s_way_through_an_assignment(
     short: str, title: str, lab: Lab, tmp_path: Path
 ) -> None:
-    """Edits the files and fills the cells in JupyterLab, runs them, reads the checks, submits."""
+    """Edits the files and fills the cells in JupyterLab, runs them, reads the checks, submits.
+
+    `make test` follows one student, who edits more files; `make mutants` also the other one, whose
+    models take longer.
+    """
     assignment = assignments.named(short)
     work = lab.home / "work/assignments" / assignment.name
     inside = f"assignments/{assignment.name}"
