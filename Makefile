@@ -89,10 +89,12 @@ test: setup $(if $(filter-out no,$(ALL)),$(VLLM_STAMP) $(HUB_STAMP)) $(COMPILED)
 	@$(types_of_lectures)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest --numprocesses=5 $(call record,first) -m "$(TESTS) and not alone and not last" || \
 		$(call again,$(TESTS) and not alone and not last)
-	$(BIN)/pytest --numprocesses=2 $(call record,more) -m "$(TESTS) and alone" || $(call again,$(TESTS) and alone)
-	$(if $(filter-out no,$(ALL)),$(BIN)/pytest -m last --numprocesses=0)
+	$(BIN)/pytest --numprocesses=2 $(call record,more) -m "$(TESTS) and alone" $(call files,alone) || $(call again,$(TESTS) and alone)
+	$(if $(filter-out no,$(ALL)),$(BIN)/pytest -m last --numprocesses=0 $(call files,last))
 
 TESTS := not long$(if $(filter-out no,$(ALL)),, and (quick or not server))
+# The files with a marker: to read all files of tests takes each worker ten seconds.
+files = $$(grep -rl --include='*.py' 'mark\.$(1)\b' tests)
 # With all tests, tests/durations.csv gets how long they took, and what failed once: commit it.
 record = $(if $(filter-out no,$(ALL)),--record $(1))
 
