@@ -208,7 +208,7 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: good.
+# `late` is refused at once.
 #
 # In the table, where `ms` far exceeds two executions, four requests waited beside an idle instance: the batcher slept. A new request in the queue wakes it; a refused one does not, and after a burst none comes. So a size bounds how many wait, not how long.
 #

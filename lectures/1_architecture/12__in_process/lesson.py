@@ -374,7 +374,7 @@ task("in_process.bridge", server=inside)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? This program times requests to your present server, and reads how long the core had them. In-process can save *the rest*, and no more: would your users notice? Here with one picture, and with 64: the longer the core computes, the less the rest matters.
+# Is in-process worth it for your model? This program times requests to your present server, and reads how long the core had them. In-process can save *the rest*, and no more: would your users notice? Here with one picture, and with 64: more computation, but longer messages, too.
 
 # %%
 show("at_work/ways.py")
