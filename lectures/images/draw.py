@@ -45,7 +45,7 @@ STUDIED = {
     "03__schedulers": ("default", "dynamic", "ensemble", "instances"),
     "04__sequences": ("sequence", "instances"),
     "05__dynamic_batcher": ("dynamic",),
-    "06__queue_policies": ("dynamic", "limiter"),
+    "06__queue_policies": ("dynamic",),
     "07__model_repository_manager": ("repository", "manager"),
     "08__metrics": ("metrics", "metrics_door", "prometheus"),
     "09__wire": ("clients", "http", "grpc"),

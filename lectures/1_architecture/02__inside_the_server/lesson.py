@@ -6,9 +6,9 @@
 # %% [markdown]
 # # Inside the server
 #
-# **Question.** Many models share one machine. Who gets the cores, the memory, the GPU and the disk, and which part of Triton decides?
+# **Question.** Many models share one machine. Who gets the CPU, the memory, the GPU and the disk, and which part of Triton decides?
 #
-# First two models take turns on one core. Then you go through the parts of the core: which show what a request waits for, which save computation, and which guards the files?
+# First you count processes, and two models compete for a CPU core. Then you try parts of *Triton's core*, which lies between the *front ends* (HTTP, gRPC) and the *backends*, which run models.
 #
 # ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
@@ -27,8 +27,8 @@ lab = laboratory(models, only=["digits"])  # this notebook's own Triton; it load
 # |---|---|---|
 # | CPU | its threads | the operating system |
 # | RAM | weights, tensors | nobody: backends take what they need |
-# | GPU | computation, weights | the GPU's scheduler; the rate limiter, if on |
-# | disk | weights and config, when it loads | the repository manager |
+# | GPU | computation, weights | its scheduler; Triton's rate limiter, if on |
+# | disk | weights and config, when it loads | the operating system |
 #
 # So one model can slow down another, without an error.
 
@@ -80,20 +80,20 @@ claim(
 )
 
 # %% [markdown]
-# The *core* makes the instances: for each it calls the backend's function of this name ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)). The Python backend starts a stub then. In a C++ backend, threads of the server run the instances.
+# Triton's core makes the instances: for each it calls the backend's function in the log ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)). The Python backend then starts a stub; one of its threads runs the model. In a C++ backend, threads of the server run the instances.
 #
-# The first stubs were still there after each load, with their numbers: if only the count changes, Triton keeps the instances that run.
+# The first stubs kept their numbers: if only the count changes, Triton keeps the instances that run.
 
 # %% [markdown]
 # ## Two models, one core
 #
-# `careful` averages over thousands of noisy copies of a picture, and keeps a core busy for some milliseconds. `neighbour` is the same model again. The first line of `initialize` puts both onto one core, on every machine:
+# `careful` averages over thousands of noisy copies of a picture, and keeps a CPU core busy for some milliseconds. `neighbour` is the same model again. The first line of `initialize` puts both onto one CPU core, on every machine:
 
 # %%
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures in windows of `-p` milliseconds, until three differ by `-s` percent at most, but no more than `-r` windows. `-s` is large, because other programs disturb it. `-f` names its report.
+# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures for `-p` milliseconds, again and again, until three results in a row agree within `-s` percent, or `-r` times. `-s` is large, because other programs disturb the results. `-f` names its report.
 
 # %%
 predict(
@@ -103,13 +103,14 @@ predict(
         "their time in the queue": "You expected one queue for both models. Each model has its own "
         "scheduler and its own queue, and no other request waited in this one.",
         "their computation": None,
-        "nothing: each model has its own instance": "An instance is a process. It is not a core, "
+        "nothing: each model has its own instance": "An instance is a process. It is not a CPU core, "
         "and the two processes take turns on this one.",
     },
 )
 
 # %% language="bash" tags=["triton"]
 # ask_careful() {
+#   echo "== $1"
 #   perf_analyzer -m careful -i grpc -u $TRITON_GRPC -p 1000 -s 200 -r 20 \
 #     -f $TRITON_MODELS/$1.csv | grep ^Concurrency
 # }
@@ -143,16 +144,16 @@ claim(
 )
 
 # %% [markdown]
-# Triton's *rate limiter*, off by default, lets models take turns: start the server with `--rate-limit=execution_count`, and write `rate_limiter { resources { name: "core" count: 1 } }` into each `instance_group` ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md); not run here).
+# With Triton's *rate limiter*, one waits in its queue while the other computes: start the server with `--rate-limit=execution_count`, and write `rate_limiter { resources { name: "turn" count: 1 } }` (any name) into both `instance_group`s ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md); not run here).
 #
-# On a GPU, *processes*, as those of Python models, take turns, and each needs memory for a CUDA context. Streams of *one* process, as in C++ backends, may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
+# On a GPU, *processes* (Python models) take turns, each with memory for a CUDA context. *One* process (C++ backends) may overlap its computations ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
 
 # %% [markdown]
-# ## The core, part by part
+# ## Triton's core, part by part
 #
 # ### Server: requests, statistics, logs
 #
-# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache. We need them below.
+# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache.
 
 # %% tags=["triton"]
 import os
@@ -166,9 +167,9 @@ client = http.InferenceServerClient(os.environ["TRITON_HTTP"])
 pictures = (load_digits().images[:, None, None] / 16).astype(np.float32)
 
 
-def ask(model, picture):
+def ask(model, picture, request_id=""):
     image = http.InferInput("image", picture.shape, "FP32").set_data_from_numpy(picture)
-    return client.infer(model, [image]).as_numpy("scores")
+    return client.infer(model, [image], request_id=request_id).as_numpy("scores")
 
 
 def counts(model):
@@ -179,16 +180,17 @@ def counts(model):
 
 
 # %% [markdown]
-# A request hangs: does it wait, or is it computed? A running server can be told to log the states of each request. PENDING: it waits in the queue. EXECUTING: the model has it. RELEASED: the server is done with it. Switch it off soon, because the log grows fast.
+# A request hangs: does it wait, or is it computed? A running server can be told to log the states of each request, with the id that the client gave it. PENDING: it waits in the queue. EXECUTING: the model has it. RELEASED: the server is done with it. Switch it off soon, because the log grows fast.
 
 # %% tags=["triton"]
 client.update_log_settings({"log_verbose_level": 1})
-ask("digits", pictures[0])
+ask("digits", pictures[0], request_id="mine")
 time.sleep(0.1)  # the request ends a moment after its answer
-client.update_log_settings({"log_verbose_level": 0})
+settings = client.update_log_settings({"log_verbose_level": 0})
+print("log_verbose_level:", settings["log_verbose_level"])
 
 # %%
-states = setup.log_lines(lab.log_text(), "state from")[-3:]
+states = setup.log_lines(lab.log_text(), "id: mine] Setting state")[-3:]
 print(*states, sep="\n")
 
 # %%
@@ -200,7 +202,7 @@ claim(
 )
 
 # %% [markdown]
-# The last state of a request that hangs says where to look.
+# A hanging request's last state says where to look: `docker logs NAME 2>&1 | grep "id: mine"`.
 #
 # <details><summary>Under the hood: memory for GPUs</summary>
 #
@@ -210,7 +212,7 @@ claim(
 #
 # ### RepoAgent
 #
-# Can others write into your repository? An *agent* is a plug-in that checks, decrypts or converts files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) refuses files that have changed. A config asks for it, here with the MD5 sum of `model.py`:
+# Is a file damaged, say by half a copy? An *agent* is a plug-in that checks, decrypts or converts files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) compares files with sums in the config, here with the MD5 sum of `model.py`:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/guarded
@@ -237,7 +239,7 @@ claim(
 )
 
 # %% [markdown]
-# The sum is right, but this server has no agents. A missing agent is an error, so no model is loaded unchecked. To install one, put its library into the folder that the message names ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)).
+# The sum is right, but this server has no agents. A missing agent is an error, so nothing is loaded unchecked. To install one, put its library into the folder named above ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)). A sum finds accidents, not attackers: they can change the config, too.
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -262,7 +264,7 @@ predict(
     "How many times does the model run?",
     {
         "once": None,
-        "twice: once for HTTP, once for gRPC": "The cache sits in the core, behind the front ends. "
+        "twice: once for HTTP, once for gRPC": "The cache sits in Triton's core, behind the front ends. "
         "There, all requests have the same form.",
         "three times": "The key is made of the model, its version and the input tensors. The bytes "
         "that crossed the network are not part of it.",
@@ -280,9 +282,10 @@ body = {"name": "image", "shape": new.shape, "datatype": "FP32", "data": new.rav
 image = grpc.InferInput("image", new.shape, "FP32").set_data_from_numpy(new)
 
 before = counts("cached")
-print(requests.post(url, json={"inputs": [body]}).json()["outputs"][0]["data"][:3])
-print(ask("cached", new)[0, :3])
-print(grpc_client.infer("cached", [image]).as_numpy("scores")[0, :3])
+by_json = requests.post(url, json={"inputs": [body]}).json()["outputs"][0]["data"]
+print("HTTP, JSON:  ", np.float32(by_json[:3]))
+print("HTTP, binary:", ask("cached", new)[0, :3])
+print("gRPC:        ", grpc_client.infer("cached", [image]).as_numpy("scores")[0, :3])
 answered, executions, cache_hits = counts("cached") - before
 print(f"{answered} requests, {executions} executions, {cache_hits} cache hits")
 
@@ -361,9 +364,9 @@ show("at_work/who_computes.py")
 # %% [markdown]
 # ## What to remember
 #
-# - Each Python instance is a process beside the server's. It needs memory from the start, and a core while it computes.
-# - Models have queues of their own, and share cores: another model's load lengthens your computation. Triton shares out neither cores nor memory.
-# - The core schedules, caches, counts and makes instances. Backends compute.
+# - Each Python instance is a process beside the server's. It needs memory from the start, and a CPU core while it computes.
+# - Models have queues of their own, and share CPU cores: another model's load lengthens your computation. Triton shares out neither CPU nor memory.
+# - Triton's core schedules, caches, counts and makes instances. Backends compute.
 
 # %% [markdown]
 # ## Check yourself

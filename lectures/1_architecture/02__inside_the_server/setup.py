@@ -46,4 +46,4 @@ def log_lines(log: str, words: str) -> list[str]:
     """
     home = f"{paths.root()}/"
     lines = [line.replace(home, "") for line in log.splitlines() if words in line]
-    return [line.split("] ")[-1].strip('"') for line in lines]
+    return [line.split("] ", 1)[-1].strip('"') for line in lines]

@@ -10,7 +10,7 @@
 #
 # Three settings of the dynamic batcher's queue decide ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#priority-levels)): priorities, a size, a timeout.
 #
-# ![Triton; marked are the dynamic batcher and the rate limiter](architecture.svg)
+# ![Triton; marked is the dynamic batcher](architecture.svg)
 
 # %%
 import setup
@@ -112,9 +112,8 @@ queued = setup.found_a_queue(mixed)
 compare("policies.urgent", seen, premise=queued)
 claim(
     waited["mean"]["urgent"] < waited["mean"]["ordinary"],
-    "Executions that began after a request's arrival, up to its own, on average: "
-    f"{waited['mean']['urgent']:.1f} for an urgent one, {waited['mean']['ordinary']:.1f} for an "
-    "ordinary one.",
+    f"On average, an urgent request was in execution {waited['mean']['urgent']:.1f} after its "
+    f"arrival, an ordinary one in execution {waited['mean']['ordinary']:.1f}.",
     "Run the cell before this one again.",
     premise=queued,
     id="policies.urgent",
@@ -157,7 +156,7 @@ predict(
 )
 
 # %% [markdown]
-# The same rush comes ten times. `served` counts the answers, `executions` has the size of each execution, from the server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md), and `ms` is when the last answer came. The line above the table is what the other clients were told.
+# The same rush comes ten times. `served` counts the answers, `executions` has the size of each execution, from the server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md), and `ms` is when the last answer came; the text below the figure explains it. The line above the table is what the other clients were told.
 
 
 # %% tags=["triton"]
@@ -191,8 +190,8 @@ compare(
 )
 claim(
     sum(4 in pair for pair in two) > len(two) / 2 and all(max(pair) <= 4 for pair in two),
-    f"{len(two)} rushes had two executions: in {sum(4 in pair for pair in two)} of them one had four "
-    "requests, and none had more.",
+    f"In {sum(4 in pair for pair in two)} of {len(two)} rushes, one of the two executions had four "
+    "requests, as many as the queue holds; none had more.",
     "Run the two cells again, without other load.",
     premise=enough,
     id="policies.served",
@@ -209,9 +208,9 @@ once = record(lab, "short", lambda: send("short", late))
 slots.draw(once.places, answers=once.answers, most=8)
 
 # %% [markdown]
-# `late` is refused at once: good.
+# `late` is refused at once.
 #
-# The bad: where `ms` is above 500, four requests waited beside an idle instance: the batcher slept. A new request in the queue wakes it; a refused one does not, and after a burst none comes. So a size bounds how many wait, not how long.
+# In the table, where `ms` far exceeds two executions, four requests waited beside an idle instance: the batcher slept. A new request in the queue wakes it; a refused one does not, and after a burst none comes. So a size bounds how many wait, not how long.
 #
 # <details><summary>Under the hood: why the batcher sleeps</summary>
 #
@@ -274,7 +273,7 @@ claim(
 )
 
 # %% [markdown]
-# Everyone who is served was served in time. But the refusals (crosses) come late, some only after the end of the figure: in release 24.10 the batcher looks at timeouts when an instance is free, or each half second ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc)). So a client that must know sooner stops waiting by itself:
+# Whoever is served was in time when the batch was formed; its execution begins a moment later. But the refusals (crosses) come late, some only after the end of the figure: in release 24.10 the batcher looks at timeouts when an instance is free, or each half second ([source](https://github.com/triton-inference-server/core/blob/main/src/dynamic_batch_scheduler.cc)). So a client that must know sooner stops waiting by itself:
 
 # %% tags=["triton"]
 try:
@@ -303,7 +302,7 @@ task("policies.flooded", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst before users do. Below, `timed`, a copy of the model, gets this policy, and `sized` a queue of 40: five batches of eight, so 100 ms.
+# Two files to take home: a policy for the end of a `config.pbtxt`, which bounds the wait by a timeout, and a test, which sends a burst: does your release's batcher sleep, too? Below, `timed`, a copy of the model, gets this policy, `sized` a queue of 40: five batches, 100 ms.
 
 # %%
 show("at_work/policy.pbtxt", "at_work/burst.py")
@@ -322,7 +321,7 @@ show("at_work/policy.pbtxt", "at_work/burst.py")
 # %run at_work/burst.py timed 300 2000
 
 # %% [markdown]
-# Compare the `max` of `served`. The 300 rows need 750 ms in `ranked`; the queue of `sized` needs 120. What is above that, their batchers slept: after a burst, no request wakes them. In `timed`, who is served has waited for 100 ms at most; an execution and the delay of this busy client come on top.
+# Compare the `max` of `served`. The 300 rows need 750 ms in `ranked`; the queue of `sized` needs 120. What is above that, their batchers slept, sometimes more than once. In `timed`, who is served has waited for 100 ms at most; its execution comes on top. All `ms`, also of refusals, contain the delay of this busy client.
 
 # %% [markdown]
 # | you want | write | look at |

@@ -20,18 +20,46 @@ setup.place_model(models)  # digits_onnx, from the course's repository
 lab = laboratory(models)  # a Triton server of this notebook's own, in a process of its own
 
 # %% [markdown]
-# First the usual way: a server with ports. Below, this kernel serves the same repository without them.
+# First the usual way: a server with ports. Below, this kernel serves the same folder without them.
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_HTTP/v2 | grep -o '"version":"[^"]*"'
 # grep -v parameters $TRITON_MODELS/digits_onnx/config.pbtxt
 
 # %% [markdown]
+# ## Python
+#
+# This is the way for work: NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps Triton's library in classes. A whole program for NVIDIA's container; not run here, because this course's Triton comes without the package. For a model of your own, change the three places with a number:
+#
+# ```python
+# import numpy
+# import tritonserver
+#
+# # The same repository as for a server with ports; all its models are loaded.
+# server = tritonserver.Server(model_repository="/models").start(wait_until_ready=True)
+# image = numpy.zeros((1, 1, 8, 8), "float32")  # 1. your data; shape and type as in the config
+# inputs = {"image": image}  # 2. the input's name
+# for response in server.model("digits_onnx").infer(inputs=inputs):
+#     logits = response.outputs["logits"]  # 3. the names of the model and of its output
+#     print(numpy.from_dlpack(logits))  # as an array, without a copy
+# server.stop()
+# ```
+
+# %% [markdown]
+# Where do you get it? NVIDIA's containers have a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
+#
+# <details><summary>From PyPI</summary>
+#
+# PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. For another Python, pip finds only 0.0.1.dev0, a placeholder whose installation fails on purpose.
+#
+# </details>
+
+# %% [markdown]
 # ## The library
 #
-# `tritonserver` is a thin program around a library with a [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h). At work you use a package that wraps it ([below](#Python)). Here *this* kernel calls it, as a front end does.
+# What does the package call? A library with a [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h); the program `tritonserver` is a thin layer around it, too. Here *this* kernel calls it, to show what happens. At work, write the above.
 #
-# `Core` is a layer of the course: `core("Name", …)` calls the C function `TRITONSERVER_Name`, and raises its error; `core.new` returns what the function has made.
+# `Core` is a layer of the course: `core("Name", …)` calls the C function `TRITONSERVER_Name`, and raises its error; `core.new` returns what it has made.
 
 # %%
 import os
@@ -75,16 +103,16 @@ claim(
 #
 # ## One request
 #
-# This file has all calls of one request:
+# The next file has all calls of one request.
+
+# %% [markdown]
+# In the file, `ServerInferAsync` returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so `in_use` keeps it until `on_release` is called.
 
 # %%
 show("clients/c_api.py")
 
 # %% [markdown]
-# `ServerInferAsync` returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so it must stay until `on_release` is called.
-
-# %% [markdown]
-# To compare, the same request over the network. Do HTTP and gRPC give the same answer? `best_ms`, for later, is the time of a quick request, because other programs disturb quick ones least:
+# To compare, the same request over the network. Do HTTP and gRPC give the same answer? `best_ms` is used after the question: it takes the time of a quick request, and not the mean, because other programs make some requests slow.
 
 # %% tags=["triton"]
 import os
@@ -238,7 +266,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. A server's are at the port: here all executions since its start, without those inside this kernel.
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. A server's are at its port. Here, those inside this kernel are missing, because they had another Triton:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -289,37 +317,9 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # </details>
 
 # %% [markdown]
-# ## Python
-#
-# This is the way for work: NVIDIA's package [tritonserver](https://pypi.org/project/tritonserver/) wraps the C API in classes. A whole program for NVIDIA's container, not run here. For a model of your own, change the three places with a number:
-#
-# ```python
-# import numpy
-# import tritonserver
-#
-# # The same repository as for a server with ports; all its models are loaded.
-# server = tritonserver.Server(model_repository="/models").start(wait_until_ready=True)
-# image = numpy.zeros((1, 1, 8, 8), "float32")  # 1. your data; shape and type as in the config
-# inputs = {"image": image}  # 2. the input's name
-# for response in server.model("digits_onnx").infer(inputs=inputs):
-#     logits = response.outputs["logits"]  # 3. the names of the model and of its output
-#     print(numpy.from_dlpack(logits))  # as an array, without a copy
-# server.stop()
-# ```
-
-# %% [markdown]
-# Where do you get it? NVIDIA's containers have a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
-#
-# <details><summary>From PyPI</summary>
-#
-# PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. For another Python, pip finds only 0.0.1.dev0, a placeholder whose installation fails on purpose.
-#
-# </details>
-
-# %% [markdown]
 # ## Kafka and Ray Serve
 #
-# Requests may come without HTTP and gRPC. *Kafka* keeps messages in *topics*: this program reads questions from one, and writes answers to another ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). Not run here; `server` is that of the program above, `language` a model with a string in and out:
+# Requests may come without HTTP and gRPC. *Kafka* keeps messages in *topics*: this program reads questions from one, and writes answers to another ([complete example](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API/examples/kafka-io)). Not run here; `server` is that of the [Python program](#Python), `language` a model with a string in and out:
 #
 # ```python
 # from confluent_kafka import Consumer, Producer
@@ -363,7 +363,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## Your turn
 #
-# The Kafka program has a weakness: it waits for each answer before it reads on. [The same loop](clients/bridge.py) with Python's queues asks the Triton in this kernel (`inside.infer` makes the calls of `c_api.py`). A message is a number and a picture; None ends the stream. Change the file: 360 messages, at most 60 executions.
+# The Kafka program has a weakness: it waits for each answer before it reads on. [The same loop](clients/bridge.py) with Python's queues asks the Triton in this kernel (`inside.infer` makes the calls of `c_api.py`). A message is a number and a picture; None ends the stream. Change the file: 360 messages, at most 60 executions, answers in any order.
 
 # %% language="bash" tags=["triton"]
 # cat clients/bridge.py
@@ -374,19 +374,20 @@ task("in_process.bridge", server=inside)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? Ask your present server: this program times requests, and reads how long the core had them. In-process can save *the rest*, and no more: is that most of the time, and would your users notice? Here with 64 pictures, the most that this model takes.
+# Is in-process worth it for your model? This program times requests to your present server, and reads how long the core had them. In-process can save *the rest*, and no more: would your users notice? Here with one picture, and with 64: more computation, but longer messages, too.
 
 # %%
 show("at_work/ways.py")
 
 # %% tags=["triton"]
+# %run at_work/ways.py digits_onnx 1
 # %run at_work/ways.py digits_onnx 64
 
 # %% [markdown]
 # | your case | then |
 # |---|---|
 # | one program asks; *the rest* is most of its time | in-process |
-# | no port may be open; Kafka or Ray brings requests | in-process |
+# | no port is allowed; Kafka or Ray brings requests | in-process |
 # | several programs ask | a server: each copy of Triton loads all models |
 # | models change or crash without the program | a server |
 # | large tensors, one machine | a server with [shared memory](../09__wire/09__wire.ipynb#Shared-memory) |

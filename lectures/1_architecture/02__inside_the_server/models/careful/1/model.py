@@ -1,4 +1,4 @@
-"""The mean score of many noisy copies of each picture. All such models share one core."""
+"""The mean score of many noisy copies of each picture. All such models share one CPU core."""
 
 import os
 

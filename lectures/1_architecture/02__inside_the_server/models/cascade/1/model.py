@@ -9,7 +9,7 @@ class TritonPythonModel:
 
     def ask(self, request, model):
         image = [pb.get_input_tensor_by_name(request, "image")]
-        ask = pb.InferenceRequest(model_name=model, inputs=image, requested_output_names=["scores"])
-        scores = pb.get_output_tensor_by_name(ask.exec(), "scores")
+        bls = pb.InferenceRequest(model_name=model, inputs=image, requested_output_names=["scores"])
+        scores = pb.get_output_tensor_by_name(bls.exec(), "scores")
         sure = model == "careful" or scores.as_numpy().max() > 5
         return scores if sure else self.ask(request, "careful")
