@@ -244,7 +244,7 @@ claim(
 # %% [markdown]
 # ### The production guide's chat
 #
-# BLS may also ask in a loop. [The production guide's program](models/ibuddha_chitchat_bls/1/model.py) ([guide](../../00__start/00__start.ipynb#The-documents-behind-the-course)), on the CPU (`KIND_CPU`), asks a GPT on a GPU once per token; here [random logits](models/ibuddha_chitchat/1/model.py) are the GPT. Does it work without a GPT? For two rows? For one row, if logits come for each token, or for the last?
+# BLS may also ask in a loop. [The production guide's program](models/ibuddha_chitchat_bls/1/model.py) ([guide](../../00__start/00__start.ipynb#The-documents-behind-the-course)), on the CPU (`KIND_CPU`), asks a GPT on a GPU once per token; here [random logits](models/ibuddha_chitchat/1/model.py) replace it. Does it work without a GPT? For two rows? For one row, if logits come for each token, or for the last?
 
 # %%
 claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="python.chat")

@@ -191,7 +191,7 @@ claim(
 )
 
 # %% [markdown]
-# Do not expect TorchScript to be much faster than a Python model: both run PyTorch's kernels. But it needs less memory. (Fewer per second with 8 under way than with 1? Another program disturbed it.)
+# Do not expect TorchScript to be much faster than a Python model: both run PyTorch's kernels. But it needs no Python, so less memory. (Fewer per second with 8 under way than with 1? Another program disturbed it.)
 
 # %% [markdown]
 # ## Which names?

@@ -324,7 +324,7 @@ claim(
 )
 
 # %% [markdown]
-# `packed` computes fewer tokens, but its attention compares each with those of all texts, and hides the others (`export` in [setup.py](setup.py) makes it). So measure both with your lengths.
+# `packed` computes fewer tokens, but its attention compares each with those of all texts, and hides the others (`export` in [setup.py](setup.py) makes this network). So measure both with your lengths.
 #
 # ## A step fails
 #
@@ -385,7 +385,7 @@ load.join()
 #
 # <details><summary>The tokenizer answers 2,000 texts per second, the network 500. You double the tokenizer's instances. What changes?</summary>
 #
-# Nothing: the queue is in front of the network. It needs larger batches, more instances, or a smaller number type, int8.
+# Nothing: the queue is in front of the network. It needs larger batches, more instances, or a smaller number type (int8).
 #
 # </details>
 #
