@@ -405,8 +405,7 @@ show("at_work/build_engine.py")
 #
 # - The builder fuses layers, and plans memory for the profile's largest batch.
 # - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs. Compare verdicts first.
-# - At the load, Triton refuses a config that does not fit the engine.
-# - Measure the gain: in NVIDIA's guide, TensorRT in fp16 [doubled](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/optimization.md#framework-specific-optimization) an ONNX model's throughput.
+# - At the load, Triton refuses a config that does not fit the engine. Measure the gain: in NVIDIA's guide, TensorRT in fp16 [doubled](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/optimization.md#framework-specific-optimization) an ONNX model's throughput.
 
 # %% [markdown]
 # ## Check yourself
