@@ -167,7 +167,7 @@ claim(
 #
 # Old guides and repositories have other names, too. No new model needs them; the fold says what to take in their place.
 #
-# <details><summary>Five rows of the slides' table</summary>
+# <details><summary>The slides' old backends</summary>
 #
 # | the slides' row | today |
 # |---|---|

@@ -16,7 +16,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("python")
 setup.repository(models)  # once, it trains a network: 1 to 5 minutes
-lab = laboratory(models, only=["first", "second", "countdown"])  # a server; other models ask these
+lab = laboratory(models, only=["first", "second", "countdown"])  # a server; we ask these later
 
 # %% [markdown]
 # ## Three methods
@@ -244,7 +244,7 @@ claim(
 # %% [markdown]
 # ### The production guide's chat
 #
-# BLS may also ask in a loop. [This code](models/ibuddha_chitchat_bls/1/model.py) of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) runs on the CPU (`KIND_CPU`), and asks a GPT on a GPU (here [random logits](models/ibuddha_chitchat/1/model.py)) token by token. Four cases: no GPT is loaded; two rows of tokens; one row, logits for each token; one row, logits for the last. Which work?
+# BLS may also ask in a loop. [The production guide's program](models/ibuddha_chitchat_bls/1/model.py) ([guide](../../00__start/00__start.ipynb#The-documents-behind-the-course)), on the CPU (`KIND_CPU`), asks a GPT on a GPU once per token; here [random logits](models/ibuddha_chitchat/1/model.py) replace it. Does it work without a GPT? For two rows? For one row, if logits come for each token, or for the last?
 
 # %%
 claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="python.chat")
@@ -261,7 +261,7 @@ claim(setup.chat(lab).lost == 3, f"{setup.chat(lab)}", "Run it again.", id="pyth
 # %% [markdown]
 # ## What an instance costs
 #
-# Each instance is a process (a *stub*), because the code of one Python process runs on one core at a time. The price is memory, mostly for imports such as torch. In NVIDIA's container each process imports for itself; this course's server copies one that has torch. The megabytes that processes do not share:
+# Each instance is a process (a *stub*), because the code of one Python process runs on one core at a time. The price is memory, mostly for imports such as torch. This course's server copies a process that has torch; in NVIDIA's container each imports for itself. The megabytes that processes do not share, both ways:
 
 # %%
 costs = setup.costs(models, lab)  # on two servers: half a minute to 3
@@ -345,9 +345,9 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# The code of `verdict` answers nothing. In a new cell (`%%writefile {models}/verdict/1/model.py`), write `initialize`, `execute` and `finalize`, and load it: `client.load_model("verdict")`.
+# `verdict` has a config, but its program answers nothing. In a new cell (`%%writefile {models}/verdict/1/model.py`), write `initialize`, `execute` and `finalize`, and load it: `client.load_model("verdict")`.
 #
-# The card below says what it answers. The two texts lie in `labels.txt`, beside model.py; an output of texts is an array of `np.object_`. `finalize` logs `verdicts: N`, the number of answered rows.
+# The card below says what it shall answer. The two texts lie in `labels.txt`, beside model.py; an output of texts is an array of `np.object_`. `finalize` logs `verdicts: N`, the number of answered rows.
 
 # %%
 show("models/verdict/config.pbtxt")

@@ -154,11 +154,11 @@ claim(
 )
 
 # %% [markdown]
-# So script what has branches, and read the warnings of `trace`. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes).
+# So script what has branches, and read `trace`'s warnings. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes).
 #
 # ## Served
 #
-# Now `Photo` alone, with one thread per computation (`INTRA_OP_THREAD_COUNT`), as the Python model of notebook 02 in the table below. (In NVIDIA's backend the parameter holds for all PyTorch models of [the server](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
+# Now `Photo` alone. It computes with one thread (`INTRA_OP_THREAD_COUNT`), as the Python model of notebook 02. (In NVIDIA's backend the parameter holds for all PyTorch models of [the server](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc).)
 
 # %% language="bash" tags=["triton"]
 # cat > $TRITON_MODELS/focus_pytorch/config.pbtxt <<END
@@ -191,7 +191,7 @@ claim(
 )
 
 # %% [markdown]
-# Do not expect TorchScript to be much faster than a Python model: both run PyTorch's kernels. But it needs no Python, so it takes less memory.
+# Do not expect TorchScript to be much faster than a Python model: both run PyTorch's kernels. But it needs no Python, so less memory. (Fewer per second with 8 under way than with 1? Another program disturbed it.)
 
 # %% [markdown]
 # ## Which names?
@@ -281,7 +281,7 @@ claim(
 # %% [markdown]
 # ## torch.compile
 #
-# `torch.compile` generates code for the whole module, which is often faster. For it, the backend has an experimental [runtime in Python](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental) (in its README until 25.09). Here `model.py` has the module's class, and `model.pt` only its weights (`state_dict`). The runtime makes the class without arguments, and passes inputs in the config's order:
+# `torch.compile` generates code for the whole module, which is often faster. For it, the backend has an experimental [runtime in Python](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental) (in its README until 25.09; later, compile in a Python model). Here `model.py` has the module's class, and `model.pt` only its weights (`state_dict`). The runtime makes the class without arguments, and passes inputs in the config's order:
 
 # %%
 show("models/focus_compiled/config.pbtxt", "models/focus_compiled/1/model.py")

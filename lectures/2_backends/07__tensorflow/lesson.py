@@ -76,7 +76,7 @@ claim(
 # %% [markdown]
 # ## A model from a slide
 #
-# Most such configs go wrong in the names. This program is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). Its last line, `save`, fails, so the model is exported as above. It gives its tensors no names, so Keras chooses some:
+# Such configs often go wrong in the names. This program is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). Its last line, `save`, fails, so the model is exported as above. It gives its tensors no names, so Keras chooses some:
 
 # %% tags=["triton"]
 tf.keras.backend.clear_session()  # Keras numbers the tensors without a name: from 0 again
@@ -261,7 +261,7 @@ claim(
 #
 # </details>
 #
-# So leave the line out when you convert.
+# So leave the line out when you convert: another backend has settings of its own.
 
 # %% [markdown]
 # ## The way on
@@ -271,7 +271,7 @@ claim(
 # | you have | you get | by |
 # |---|---|---|
 # | the Keras model | ONNX, for CPUs and GPUs | `export(…, format="onnx")`, with Keras on PyTorch |
-# | the SavedModel alone | OpenVINO, for Intel's CPUs | `openvino.convert_model` |
+# | the SavedModel or graph alone | OpenVINO, for Intel's CPUs | `openvino.convert_model` |
 #
 # `to_onnx.py` is a process of its own, because Keras chooses its framework when it is imported:
 
@@ -296,7 +296,7 @@ for way in ("on_openvino", "on_onnx"):
     client.load_model(way)
 
 # %% [markdown]
-# Do the new files answer as the SavedModel does, and how fast are they with eight requests under way? Each is measured three times, in turn, because other programs may disturb one turn:
+# Do the new files answer as the SavedModel does, and how fast are they with eight requests under way? Differences are from PyTorch's logits. Each speed is the best of three turns, because other programs may disturb one:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -319,7 +319,7 @@ claim(
 table
 
 # %% [markdown]
-# Differences are from PyTorch's logits. First look at the changed verdicts, then at the speed (the best turn). OpenVINO's logits differ more where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)): verdicts near the threshold may change.
+# First look at the changed verdicts, then at the speed. OpenVINO's logits differ more where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)): verdicts near the threshold may change.
 #
 # <details><summary>On a GPU (not verified here)</summary>
 #
@@ -355,7 +355,7 @@ task("tensorflow.chances", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# 1. The Keras model is there: `to_onnx.py`. Only the SavedModel: OpenVINO. Neither: stay on an image up to 25.02.
+# 1. The Keras model is there: `to_onnx.py`. Else OpenVINO (or tf2onnx, not tried here). If both fail: an image up to 25.02.
 # 2. Serve old and new model beside each other.
 # 3. Save real inputs as `examples.npy`, one per row, and compare. "0 changed": switch the clients. Else look at those inputs ([13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb)).
 

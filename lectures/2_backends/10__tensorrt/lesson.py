@@ -247,8 +247,8 @@ claim(
 # The three files fail for these three reasons, in this order. (The line on the CUDA driver says only that no GPU is here.) So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
 
 # %% tags=["triton"]
-inner = ["Conv", "Gemm"]  # the layers with weights: their inputs are rounded,
-symmetric = {"OpTypesToExcludeOutputQuantization": inner}  # and not what they put out
+inner = ["Conv", "Gemm"]  # of the layers with weights, round the inputs and not the outputs
+symmetric = {"OpTypesToExcludeOutputQuantization": inner}
 symmetric |= {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
 quantization.quantize_static(  # up to 20 seconds
     models / "focus.onnx",
@@ -264,7 +264,7 @@ for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     print(f"{model}: a plan of {plans[model].nbytes / 1e6:.2f} MB")
 
 # %% [markdown]
-# A plan holds more than weights, so that of a small network need not be smaller in int8. How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files, in three models of Triton:
+# A plan holds more than weights, so int8 need not make a small one smaller. How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files, in three models of Triton:
 
 # %% tags=["triton"]
 import os
@@ -316,7 +316,7 @@ for name in ("SM86", "SM75"):  # compute capabilities 8.6 (e.g. A10) and 7.5 (e.
 
 # %%
 show("models/focus_tensorrt/config.pbtxt")
-setup.engine(models)  # the engine again; a file beside it tells the stand-in what is in it
+setup.engine(models)  # the same engine, with a file beside it for the stand-in
 
 # %% tags=["triton"]
 import shutil
@@ -348,7 +348,7 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec`, in NVIDIA's containers in `/usr/src/tensorrt/bin`, builds the same without a program, and measures it unless `--skipInference` says no. Our command, then the options in [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
+# `trtexec`, in NVIDIA's containers in `/usr/src/tensorrt/bin`, builds the same without a program, and measures it unless `--skipInference` says no. Our command has the options that you need; then those in [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course):
 
 # %%
 show("models/focus_tensorrt/build.sh")
@@ -359,8 +359,8 @@ options
 gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
 claim(
     gone == ["--int8 --best", "--fp16"] and setup.builds(models),
-    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the three in the backend "
-    f"slides' command, {gone[1]}. The shapes of build.sh build a real engine.",
+    f"Of these {len(options)} options, TensorRT 11 has lost {gone[0]}; of the backend slides' three, "
+    f"{gone[1]}. The shapes of build.sh build a real engine.",
     "Run the cells of this section again.",
     id="tensorrt.options",
 )
@@ -403,9 +403,9 @@ show("at_work/build_engine.py")
 # %% [markdown]
 # ## What to remember
 #
-# - The builder fuses layers, and plans memory for the profile's largest batch. An engine can be built without a GPU, but not run.
+# - The builder fuses layers, and plans memory for the profile's largest batch.
 # - Types belong in the ONNX file: fp16, or symmetric Q/DQ pairs. Compare verdicts first.
-# - At the load, Triton refuses a config that does not fit the engine.
+# - At the load, Triton refuses a config that does not fit the engine. Measure the gain: in NVIDIA's guide, TensorRT in fp16 [doubled](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/optimization.md#framework-specific-optimization) an ONNX model's throughput.
 
 # %% [markdown]
 # ## Check yourself

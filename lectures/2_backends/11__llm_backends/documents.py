@@ -146,9 +146,9 @@ def engine_steps(models: Path) -> dict[str, Edit]:
     kind = 'parameters { key: "gpt_model_type" value { string_value: "inflight_fused_batching" } }'
     return {
         "with braces": closed,
-        "the backend's name": put('"tensorrt_llm"', '"tensorrtllm"'),
-        "how it batches": lambda text: f"{text.rstrip()}\n{kind}\n",
-        "where the engine is": with_folder,
+        "with the backend's name": put('"tensorrt_llm"', '"tensorrtllm"'),
+        "with its way to batch": lambda text: f"{text.rstrip()}\n{kind}\n",
+        "with the engine's folder": with_folder,
     }
 
 
@@ -156,8 +156,8 @@ def build(line: str = BUILD) -> pd.DataFrame:
     """Look up each option of a trtllm-build command: does it exist, and what replaces it?
 
     Returns:
-        One row per option: `value`; `trtllm-build 0.14 has it`, yes or no; `until 1.2`; `model.yaml
-        today`.
+        One row per option: `value`; `trtllm-build 0.14 has it`, yes or no; `in its place until
+        1.2`; `in model.yaml today`.
     """
     rows = {}
     for word in shlex.split(line)[1:]:
@@ -166,8 +166,8 @@ def build(line: str = BUILD) -> pd.DataFrame:
         rows[option] = {
             "value": value,
             "trtllm-build 0.14 has it": "yes" if option in BUILD_OPTIONS else "no",
-            "until 1.2": before,
-            "model.yaml today": today,
+            "in its place until 1.2": before,
+            "in model.yaml today": today,
         }
     return pd.DataFrame(rows).T
 

@@ -141,11 +141,11 @@ speeds = pd.DataFrame({name: tokens_per_second(*way) for name, way in ways.items
 speeds.round(1).T  # three rounds, because other programs may disturb one of them
 
 # %%
-# The same answers by Transformers in this process, in static batches of 8; then the best rounds
+# The same answers by Transformers in this process, in static batches of 8
 rounds = speeds.join(measured.static(lengths, batch=8))
 rate = rounds.max()
-title = "Transformers: static batches of 8"
-measure.plot_bars(rate.to_frame("tokens per s"), title=title, below="tokens per second")
+shown = rate.rename({"Transformers": "Transformers, batches of 8"}).to_frame("tokens per s")
+measure.plot_bars(shown, title="The best of three rounds", below="tokens per second")
 
 # %%
 gain = rate["served, 8 clients"] / rate["served, 1 client"]
@@ -161,7 +161,7 @@ claim(
 )
 
 # %% [markdown]
-# A step for eight tokens takes little longer than for one. Larger networks gain more: with 40 million parameters, vLLM makes 590 tokens per second, and Transformers behind a dynamic batcher 111 (`BENCHMARKS.md`); with Llama 2 7B on an A10G, [363 and 66.5](../../00__start/00__start.ipynb#The-documents-behind-the-course).
+# A step for eight tokens takes little longer than for one. Larger networks gain more. Tokens per second by vLLM, and by Transformers behind a dynamic batcher: 590 and 111 with 40 million parameters (`BENCHMARKS.md`); [363 and 66.5](../../00__start/00__start.ipynb#The-documents-behind-the-course) with Llama 2 7B on an A10G.
 
 # %% [markdown]
 # ## Metrics
@@ -198,8 +198,8 @@ predict(
 )
 
 # %%
-# `narrow` gets this config, corrected until the server takes it (half a minute). In its model.json
-# we write two limits of our own.
+# A model `narrow` gets this config. What each message names is corrected, until the server takes it
+# (half a minute). In its model.json we write two limits of our own.
 narrow = {"max_model_len": 200, "max_num_seqs": 1}
 printed = documents.HERE / "vllm_model/config.as_printed.pbtxt"
 corrected = documented.correct(lab, "narrow", printed, documents.steps(models, "narrow", **narrow))
@@ -252,7 +252,7 @@ claim(
 # %% [markdown]
 # ## Typical mistakes
 #
-# Three in requests to `narrow`, then four in its files, each in a copy made by the printed command. Does each message name the place?
+# First three wrong requests to `narrow`, then four wrong folders: copies of `narrow`, changed by the command above each message. Does each message name the place?
 
 # %% tags=["triton"]
 client.load_model("narrow")
@@ -297,7 +297,7 @@ claim(
 #
 # ## TensorRT-LLM
 #
-# The other engine, for NVIDIA's GPUs only. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, a program `1/model.py`, and the engine's arguments in `1/model.yaml`. What does this machine lack for it?
+# The other engine, for NVIDIA's GPUs only. You copy [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi): a program `1/model.py` for the Python backend, and the engine's arguments in `1/model.yaml`. What does this machine lack for it?
 
 # %% language="bash" tags=["triton"]
 # cp -rT models/tensorrt_llm $TRITON_MODELS/tensorrt_llm
@@ -305,7 +305,9 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
-# The server misses the package first: it is in the image `trtllm-python-py3`. An engine needs a GPU, too. Until version 1.2, one could also *build an engine* for one kind of GPU, as the slides do. Are the slides' options those of `trtllm-build`? And what does the server refuse in their config, first and after each correction?
+# First the package, which the image `trtllm-python-py3` has; then a GPU.
+#
+# The slides have an older way: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. The table has the slides' options and what took their place. Below it: what the server refuses in their config, after each correction.
 
 # %%
 options = documents.build()
@@ -318,7 +320,7 @@ for step, error in engine.errors.items():
 # %%
 lacking = next(each for each in lab.index() if each["name"] == "tensorrt_llm").get("reason", "")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
-only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
+only_a_gpu = "would refuse this config" not in engine.words("with the engine's folder")
 claim(
     never and only_a_gpu and "No module named" in lacking,
     "trtllm-build 0.14 has none of these options. The corrected config lacks only a GPU, "
@@ -336,25 +338,21 @@ claim(
 #   --max-seq-len=512 --precision=fp16 --batch-size=8
 # ```
 #
-# The first command filled a cache; the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), where engines took two commands, `convert_checkpoint.py` and `trtllm-build`.
+# The first command filled a cache; the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. In [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md) (release 24.10), engines took two commands, `convert_checkpoint.py` and `trtllm-build`.
 #
 # </details>
 #
-# <details><summary>Under the hood: which version has what</summary>
-#
-# TensorRT-LLM [1.3 builds no engines](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html). Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways.
-#
-# </details>
+# So begin with NVIDIA's folder, without a build. A built engine needs TensorRT-LLM up to 1.2, as in images of [26.07](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven characteristics (`documents.compared()`), these have changed most:
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven characteristics (`documents.compared()`), these changed most:
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The slides call vLLM simple, and TensorRT-LLM optimized. Today both read the same weights: measure both.
+# The slides call vLLM simple, TensorRT-LLM optimized. Today both read the same weights: measure both.
 #
 # ## Your turn
 #
@@ -372,9 +370,10 @@ task("llm.assistant", server=lab)
 # | you have | take |
 # |---|---|
 # | many clients, Hugging Face weights | vLLM; on GPUs, measure TensorRT-LLM, too |
+# | an engine of `trtllm-build` | its weights, and model.yaml |
 # | one client, or a loop of your own | a Python model |
 #
-# `my_llm` is for the image `vllm-python-py3` (not run; [start](../14__images/14__images.ipynb#Which-one-to-take)). Change `model`; `max_model_len` is your longest prompt with answer. If `num_requests_waiting` grows, raise `max_num_seqs`.
+# `my_llm` is for the image `vllm-python-py3` ([start](../14__images/14__images.ipynb#Which-one-to-take); not run). Change `model`, `max_model_len` (prompt and answer). If `num_requests_waiting` grows, raise `max_num_seqs`.
 
 # %%
 show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stream.py")
@@ -387,7 +386,7 @@ show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stre
 #
 # - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
 # - Continuous batching gains with many clients and answers of different lengths.
-# - TensorRT-LLM builds no engines any more. Look at the version in your container.
+# - TensorRT-LLM reads the same weights; since 1.3 it builds no engines.
 
 # %% [markdown]
 # ## Check yourself

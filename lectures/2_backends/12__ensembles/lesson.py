@@ -76,7 +76,7 @@ claim(
 #
 # ## The Llama page's ensemble
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. We fill them with the same tokenizer and network as above. First the tokenizer's program: from `prompt` it makes `input_ids` and `attention_mask` ([config](models/tokenizer/config.pbtxt)).
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. [`model`](models/model/config.pbtxt) is our network. First the tokenizer's program: from `prompt` it makes `input_ids` and `attention_mask` ([config](models/tokenizer/config.pbtxt)).
 
 # %% tags=["triton"]
 # %%writefile {models}/tokenizer/1/model.py
@@ -98,7 +98,7 @@ class TritonPythonModel:
 
 
 # %% [markdown]
-# Then the ensemble. It has no backend, because the server's core runs it, and no version with files, only an empty folder `1`. Read the maps so: the step's tensor `key` is called `value` in the ensemble. What one step puts out as `ids`, the next one takes.
+# Then the ensemble. It has no backend, because the server's core runs it, and no version with files, only an empty folder `1`. In the maps, `key` is the tensor's name in the step, `value` its name in the ensemble. What one step puts out as `ids`, the next takes.
 
 # %%
 place(models, "models/ensemble_model")
@@ -145,7 +145,7 @@ claim(
 show("models/language_bls/1/model.py")
 
 # %% [markdown]
-# [`bls_joined`](models/bls_joined/1/model.py) joins the rows of all requests first, so it makes three calls in all, and cuts the last answer up. [`bls_async`](models/bls_async/1/model.py) begins all requests as coroutines: while one waits for a step, the others go on. It has `async_exec()` in place of `exec()`, and this `execute`:
+# [`bls_joined`](models/bls_joined/1/model.py) joins the rows of all requests that its batcher hands over, calls each step once for them, and cuts the last answer up. [`bls_async`](models/bls_async/1/model.py) begins all requests as coroutines: while one waits for a step, the others go on. It has `async_exec()` in place of `exec()`, and this `execute`:
 #
 # ```python
 # async def execute(self, requests):
@@ -245,13 +245,14 @@ run = record(lab, "language", setup.plan(texts[:8]))  # one request per text, al
 measure.plot_timeline(run.spans, order=setup.SHARED[:3], title="The ensemble, 8 texts")
 
 # %% [markdown]
-# In an ensemble, no program stands between the steps: texts that wait for one share an execution. Joined rows need three calls for all, but one bad text fails all.
+# In an ensemble, no program stands between the steps: texts that wait for one share an execution. In BLS each call costs time, and `async_exec` makes three per text, as the loop does. Joined rows save calls, but one bad text fails all.
 #
 # ## Texts of different lengths
 #
-# A padded token is computed like a real one. `lengths` is the network without padding; its batcher waits up to 200 ms.
+# A padded token is computed like a real one.
 
 # %% tags=["triton"]
+# `lengths` is the network without padding; its batcher waits up to 200 ms
 plain = Tokenizer.from_file(tokenizer_file)
 plain.no_padding()
 tokens = [np.array([each.ids]) for each in plain.encode_batch(texts[:16])]
@@ -323,7 +324,7 @@ claim(
 )
 
 # %% [markdown]
-# `packed` computes fewer tokens, but its attention compares each with those of all texts. So measure both with your lengths.
+# `packed` computes fewer tokens, but its attention compares each with those of all texts, and hides the others (`export` in [setup.py](setup.py) makes this network). So measure both with your lengths.
 #
 # ## A step fails
 #
@@ -359,7 +360,7 @@ task("ensembles.blank", server=lab, models=models)
 # - Ensemble: the steps are fixed. Copy `ensemble_model`'s config; change models and maps.
 # - BLS: the data decide what comes next. Begin with `bls_joined`: it looks at `has_error()`, too.
 #
-# Under load, change the step with the longest time per request. If requests wait: more instances. If it computes: another format, a smaller network.
+# Under load, change the step with the longest time per request. If requests wait: more instances. If it computes: int8, a smaller network.
 
 # %%
 show("at_work/steps.py")
@@ -384,7 +385,7 @@ load.join()
 #
 # <details><summary>The tokenizer answers 2,000 texts per second, the network 500. You double the tokenizer's instances. What changes?</summary>
 #
-# Nothing: the queue is in front of the network. It needs larger batches, more instances, or a smaller format.
+# Nothing: the queue is in front of the network. It needs larger batches, more instances, or a smaller number type (int8).
 #
 # </details>
 #
