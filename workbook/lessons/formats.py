@@ -378,12 +378,20 @@ def size_mb(path: Path) -> float:
 
 def throughput(server: Triton, model: str, load: int) -> float:
     """Pictures per second that the server answers, one per request, while `load` requests are under
-    way.
+    way."""
+    return float(under_load(server, model, load)["throughput"])
+
+
+def under_load(server: Triton, model: str, load: int) -> pd.Series:
+    """perf_analyzer's figures while `load` requests of one picture each are under way.
 
     The pictures are the lecture's, as in-process. perf_analyzer's own input is random bits, with
     NaN and numbers so small that a processor computes with them slowly.
+
+    Returns:
+        A row of `measure.perf`.
     """
-    config = server.config(model)
+    config = loaded(server, model)
     batched = int(config.get("max_batch_size", 0)) > 0
     name = config["input"][0]["name"]
     sent = [{name: one if batched else one[None]} for one in pictures()[: LOADS[-1]]]
@@ -396,7 +404,7 @@ def throughput(server: Triton, model: str, load: int) -> float:
         stability=1e6,
         trials=3,
     )
-    return float(found["throughput"].item())
+    return found.iloc[0]
 
 
 def computed(server: Triton, model: str) -> tuple[int, int]:
