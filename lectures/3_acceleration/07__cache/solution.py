@@ -1,0 +1,3 @@
+file = models / "label/2/model.py"
+write(file, (models / "label/1/model.py").read_text().replace("spring", "autumn"))
+lab.load("label")
