@@ -191,7 +191,7 @@ syllabus.routes()
 #
 # - *the architecture slides*: the plan of lecture 1 and assignment a1
 # - *the backend slides*: the plan of lecture 2 and assignment a4
-# - *the acceleration slides*: commands for TensorRT and fp16 in lecture 2
+# - *the acceleration slides*: the plan of lecture 3
 
 # %% [markdown]
 # Two are web pages:

@@ -62,6 +62,12 @@ def _threads(count: int) -> str:
 
 
 ALMOST = [
+    Wrong("cache.new_edition", 'lab.load("label")', "0 to 4 are spring"),
+    Wrong(
+        "cache.new_edition",
+        _change("label", "response_cache { enable: true }", ""),
+        "The cache of label is off",
+    ),
     Wrong(
         "python.verdict",
         _in_the_solution("python.verdict", "> self.thr", ">= self.thr"),
@@ -123,6 +129,16 @@ ALMOST = [
         """,
         "pictures per execution",
     ),
+    Wrong(
+        "point_a.warmup",
+        _in_the_solution("point_a.warmup", "count: 5", "count: 1"),
+        "The model gets 1 request to warm up",
+    ),
+    Wrong(
+        "compile.warmup",
+        _in_the_solution("compile.warmup", "(1, 2)", "(2, 3)"),
+        "No warm-up has one picture",
+    ),
     Wrong("policies.flooded", _change("flooded", "max_queue_size: 2", ""), "In a flood, requests"),
     Wrong(
         "policies.flooded", _change("flooded", "queue_size: 2", "queue_size: 16"), "In a flood only"
@@ -132,6 +148,42 @@ ALMOST = [
     ),
     Wrong("metrics.queue", _change("emil", "count: 1", "count: 4"), "spent in the queue"),
     Wrong("in_process.bridge", _threads(4), "executions; 60 are allowed"),
+    Wrong(
+        "batching.slow",  # each request gets as many rows as the first one has
+        _in_the_solution("batching.slow", "np.cumsum([len(x) for x in rows])[:-1]", "len(rows)"),
+        "A request ",
+    ),
+    Wrong(
+        "batching.slow",  # the library is still called for each request
+        _in_the_solution(
+            "batching.slow",
+            "y = library.double(np.concatenate(rows))",
+            "y = np.concatenate([library.double(x) for x in rows])",
+        ),
+        "the library was called 1",
+    ),
+    Wrong(
+        "instances.nightly",  # one instance, and daily may still run beside it
+        _change("nightly", "count: 4", "count: 1"),
+        "An execution of nightly and one of daily ran at the same time",
+    ),
+    Wrong(
+        "instances.nightly",  # one core: two of them run
+        _in_the_solution("instances.nightly", "count: 2", "count: 1"),
+        "ran at the same time",
+    ),
+    Wrong(
+        "instances.nightly",  # each is alone, also those of daily
+        r"""
+        for name in ("daily", "nightly"):
+            file = models / name / "config.pbtxt"
+            limiter = '  rate_limiter { resources { name: "core" count: 2 } }\n}'
+            kept = [line for line in file.read_text().splitlines() if "rate_limiter" not in line]
+            write(file, "\n".join(kept).rstrip().removesuffix("}") + limiter)
+            lab.load(name)
+        """,
+        "Executions of daily no longer run at the same time",
+    ),
 ]
 
 #: Right answers beside the tasks' own solutions, by task.
@@ -140,4 +192,10 @@ ALSO_RIGHT = {
         "single", "max_batch_size: 8", "max_batch_size: 8 dynamic_batching { }"
     ),
     "in_process.bridge": _threads(64),
+    "instances.nightly": """
+    file = models / "nightly/config.pbtxt"
+    limited = 'count: 1 rate_limiter { resources { name: "core" count: 2 } }'
+    write(file, file.read_text().replace("count: 4", limited))
+    lab.load("nightly")
+    """,
 }
