@@ -200,7 +200,7 @@ idle.round(2)
 
 # %%
 claim(
-    idle["Server Queue"]["dense"] < 0.2 * idle["Server Compute Infer"]["dense"],
+    idle["Server Queue"]["dense"] < 0.5 * idle["Server Compute Infer"]["dense"],
     f"A request waits for {idle['Server Queue']['dense']:.2f} ms in the queue of dense, and for "
     f"{idle['Server Queue']['alone']:.2f} ms in that of alone, which has no batcher.",
     "Run the cells of this section again.",
@@ -208,7 +208,7 @@ claim(
 )
 
 # %% [markdown]
-# Without a delay, the batcher costs an idle server nothing: a request that finds the instance free is computed at once. Batches come from requests that would wait anyway. What a delay costs, you have [measured before](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb#A-delay).
+# Without a delay, the batcher costs an idle server little: one more thread has to wake up, then a request that finds the instance free is computed at once. Batches come from requests that would wait anyway. What a delay costs, you have [measured before](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb#A-delay).
 
 # %% [markdown]
 # ## The forecast
@@ -244,7 +244,7 @@ pd.DataFrame(
 # %% [markdown]
 # ## The step of the focus network
 #
-# **Where batching hardly helps:** our own network on a CPU, as the first table has shown. What `batched` still gains over `pair`: fewer messages between the server and the model's processes.
+# **Where batching hardly helps:** our own network on a CPU: see its column in the first table. What `batched` still gains over `pair`: fewer messages between the server and the model's processes.
 
 # %%
 from workbook.lessons import scoreboard

@@ -299,13 +299,12 @@ claim(
 # command -v redis-server || { echo "No redis-server on PATH: not run."; exit 0; }
 # redis-server --port 6390 --save "" --appendonly no --maxmemory 2mb \
 #   --maxmemory-policy allkeys-lru --daemonize yes > /dev/null; sleep 1
-# redis-cli -p 6390 debug populate 20000 answer 100
-# redis-cli -p 6390 set answer:new 1
+# seq 20000 | sed 's/.*/SET key:& an-answer-of-some-length/' | redis-cli -p 6390 | sort | uniq -c
 # redis-cli -p 6390 info | grep -E '^(maxmemory_policy|evicted_keys|db0)'
 # redis-cli -p 6390 shutdown nosave
 
 # %%
-setup.redis(lab)  # does this machine's Triton have the library?
+setup.redis()  # does this machine's Triton have the library?
 
 # %% [markdown]
 # ## The scoreboard

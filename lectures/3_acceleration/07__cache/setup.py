@@ -99,7 +99,7 @@ def zipf_traffic(server: Triton, model: str) -> dict[str, float]:
     }
 
 
-def redis(server: Triton) -> None:
+def redis() -> None:
     """Start another Triton with the cache `redis`, and print what it says."""
     installed = assemble.find().caches
     with tempfile.TemporaryDirectory(prefix="redis-cache-") as empty:
