@@ -234,7 +234,7 @@ claim(
 )
 
 # %% [markdown]
-# The key of a kept answer has a hash of *all* bytes of the inputs, computed for each request, hit or miss. So the cache harms cheap models with large inputs.
+# The key of a kept answer is [a hash](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/response_cache.md) of *all* bytes of the inputs, computed for each request, hit or miss. So the cache harms cheap models with large inputs.
 #
 # ## When memory is short
 #
@@ -334,7 +334,7 @@ scoreboard.draw()
 setup.mistakes(lab)
 
 # %% [markdown]
-# [Nor are tensors on a GPU](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/response_cache.md); ensembles are.
+# Only inputs in the processor's memory, not on a GPU, [can be looked up](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/response_cache.md).
 #
 # ## A new edition
 #
