@@ -93,7 +93,7 @@ claim(
 show("models/careful/1/model.py")
 
 # %% [markdown]
-# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures for `-p` milliseconds, again and again, until three results in a row agree within `-s` percent, or `-r` times. `-s` is large, because other programs disturb the results. `-f` names its report.
+# One client asks `careful`, request after request. Then a second one does the same with `neighbour`. The client is *perf_analyzer*, Triton's tool for load. It measures in windows of `-p` milliseconds, `-r` at most, until three in a row agree within `-s` percent. `-s` is large, because other programs disturb the results. `-f` names its report.
 
 # %%
 predict(
@@ -144,16 +144,26 @@ claim(
 )
 
 # %% [markdown]
-# With Triton's *rate limiter*, one waits in its queue while the other computes: start the server with `--rate-limit=execution_count`, and write `rate_limiter { resources { name: "turn" count: 1 } }` (any name) into both `instance_group`s ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md); not run here).
+# The latencies above include the way to the server and back. Meanwhile the neighbour has the core alone, so the computation need not take twice as long.
 #
-# On a GPU, *processes* (Python models) take turns, each with memory for a CUDA context. *One* process (C++ backends) may overlap its computations ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
+# <details><summary>One at a time: Triton's rate limiter</summary>
+#
+# With it, one model waits in its queue while the other computes. Start the server with `--rate-limit=execution_count`, and write `rate_limiter { resources { name: "turn" count: 1 } }` into both `instance_group`s: now an instance needs the only `turn` (any name) to compute ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md); not run here).
+#
+# </details>
+#
+# <details><summary>On a GPU</summary>
+#
+# *Processes* (Python models) take turns. Each needs memory for a *CUDA context*, its state on the GPU. *One* process (C++ backends) may overlap its computations ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html); not measured here).
+#
+# </details>
 
 # %% [markdown]
 # ## Triton's core, part by part
 #
 # ### Server: requests, statistics, logs
 #
-# The server passes each request to its model's scheduler, and keeps statistics. `counts` reads three of them: a model's requests, its executions, and its answers from the cache.
+# The server passes each request to its model's scheduler, and counts. `counts` reads a model's requests, its executions, and its answers from the cache.
 
 # %% tags=["triton"]
 import os
@@ -180,7 +190,7 @@ def counts(model):
 
 
 # %% [markdown]
-# A request hangs: does it wait, or is it computed? A running server can be told to log the states of each request, with the id that the client gave it. PENDING: it waits in the queue. EXECUTING: the model has it. RELEASED: the server is done with it. Switch it off soon, because the log grows fast.
+# A request hangs: does it wait, or is it computed? A running server can be told to log the states of requests, from now on: so send it again, with an id. PENDING: it waits in the queue. EXECUTING: the model has it. RELEASED: the server is done. Then switch it off: the log grows fast.
 
 # %% tags=["triton"]
 client.update_log_settings({"log_verbose_level": 1})
@@ -202,17 +212,17 @@ claim(
 )
 
 # %% [markdown]
-# A hanging request's last state says where to look: `docker logs NAME 2>&1 | grep "id: mine"`.
+# At work: `docker logs NAME 2>&1 | grep "id: mine"`. The last state is PENDING? Look at the model's load. EXECUTING? At its code.
 #
 # <details><summary>Under the hood: memory for GPUs</summary>
 #
-# At its start, the server reserves two pools for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). Its log says whether it got them.
+# For tensors that go to a GPU, the server reserves two pools: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`).
 #
 # </details>
 #
 # ### RepoAgent
 #
-# Is a file damaged, say by half a copy? An *agent* is a plug-in that checks, decrypts or converts files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) compares files with sums in the config, here with the MD5 sum of `model.py`:
+# Is a file damaged? An *agent* is a plug-in that checks, decrypts or converts files before they are loaded. NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent) compares files with sums in the config, here that of `model.py`:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/digits $TRITON_MODELS/guarded
@@ -239,7 +249,7 @@ claim(
 )
 
 # %% [markdown]
-# The sum is right, but this server has no agents. A missing agent is an error, so nothing is loaded unchecked. To install one, put its library into the folder named above ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)). A sum finds accidents, not attackers: they can change the config, too.
+# The sum is right, but this server has no agents. That is an error, so nothing is loaded unchecked. NVIDIA's image `py3` has this one ([source](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)). Another goes into the folder named above ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)). A sum finds accidents, not attackers: they can change it, too.
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
@@ -305,7 +315,7 @@ claim(
 # %% [markdown]
 # ## Models that ask models
 #
-# A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one saves computation: it asks the quick `digits`, and only if no score is above 5, the slow `careful`.
+# Requests come from models, too. A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one asks the quick `digits`, and only if no score is above 5, the slow `careful`.
 
 # %%
 show("models/cascade/1/model.py")
@@ -337,7 +347,7 @@ claim(
 #
 # ## Your turn
 #
-# `careful` computes for milliseconds, also for a picture that it has seen before. Its noise is always the same, so its answers may be kept. Let the server answer a repeated picture without a run of `careful`. Write its config in a new cell with `%%writefile {models}/careful/config.pbtxt`, and load it again: `lab.load("careful")`.
+# `careful` computes anew for a picture that it has seen. Its noise is always the same, so its answers may be kept. Let the server answer a repeated picture without a run of `careful`. Write its config in a new cell with `%%writefile {models}/careful/config.pbtxt`, and load it again: `lab.load("careful")`.
 
 # %%
 show(models / "careful/config.pbtxt")
@@ -346,7 +356,7 @@ task("inside_the_server.cached", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which model keeps the machine busy? This program sorts all models by their computation. In it, a model that asks others, as `cascade`, has their time, too. With a number of seconds behind it, it counts what happens meanwhile: run it so while users complain. Here: since the start.
+# Which model keeps the machine busy? This program sorts all models by their computation. A model that asks others, as `cascade`, has their time, too. While users complain, run it with a number of seconds: it counts what happens meanwhile. Here: since the start.
 
 # %%
 show("at_work/who_computes.py")
