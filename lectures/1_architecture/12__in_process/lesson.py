@@ -39,14 +39,14 @@ lab = laboratory(models)  # a Triton server of this notebook's own, in a process
 # server = tritonserver.Server(model_repository="/models").start(wait_until_ready=True)
 # image = numpy.zeros((1, 1, 8, 8), "float32")  # 1. your data; shape and type as in the config
 # inputs = {"image": image}  # 2. the input's name
-# for response in server.model("digits_onnx").infer(inputs=inputs):
+# for response in server.model("digits_onnx").infer(inputs=inputs):  # here, one response
 #     logits = response.outputs["logits"]  # 3. the names of the model and of its output
 #     print(numpy.from_dlpack(logits))  # as an array, without a copy
 # server.stop()
 # ```
 
 # %% [markdown]
-# Where do you get it? NVIDIA's containers have a wheel in `/opt/tritonserver/python` ([tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
+# The loop is there because a decoupled model answers several times. NVIDIA's containers have the package as a wheel: `pip install /opt/tritonserver/python/triton*.whl` ([guide](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md), [tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Triton_Inference_Server_Python_API)).
 #
 # <details><summary>From PyPI</summary>
 #
@@ -99,20 +99,20 @@ claim(
 )
 
 # %% [markdown]
-# The new process is a stub: this course's ONNX backend is written in Python. NVIDIA's is a C++ library inside your program. If that crashes, the program ends.
+# The new process is a stub: a part of this course's ONNX backend is written in Python. NVIDIA's is a C++ library inside your program. If that crashes, the program ends.
 #
 # ## One request
 #
-# The next file has all calls of one request.
+# The next file has all calls of one request. At work the package makes them, and so do the front ends.
 
 # %% [markdown]
-# In the file, `ServerInferAsync` returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so `in_use` keeps it until `on_release` is called.
+# `ServerInferAsync` in step 3 returns before the answer is there. Triton calls `on_response` with it later, from a thread of its own. `core.allocator` gives Triton memory for the outputs, and `core.outputs` copies them into arrays. The input is not copied, so `in_use` keeps it until `on_release` is called.
 
 # %%
 show("clients/c_api.py")
 
 # %% [markdown]
-# To compare, the same request over the network. Do HTTP and gRPC give the same answer? `best_ms` is used after the question: it takes the time of a quick request, and not the mean, because other programs make some requests slow.
+# Now the same request over the network: do HTTP and gRPC agree? `best_ms`, for later, gives the time of a quick request, because other programs make some requests, and so the mean, slow.
 
 # %% tags=["triton"]
 import os
@@ -266,7 +266,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. A server's are at its port. Here, those inside this kernel are missing, because they had another Triton:
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. The port below is our server's. So it counts what came over HTTP and gRPC, and not what this kernel's Triton computed:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -374,7 +374,7 @@ task("in_process.bridge", server=inside)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? This program times requests to your present server, and reads how long the core had them. In-process can save *the rest*, and no more: would your users notice? Here with one picture, and with 64: more computation, but longer messages, too.
+# Is in-process worth it for your model? This program times requests to your server, and reads how long the core had them. In-process can save *the rest*, no more. The core's part should be alike for HTTP and gRPC; if not, other programs disturbed it: repeat. Here with 1 picture, and 64:
 
 # %%
 show("at_work/ways.py")
