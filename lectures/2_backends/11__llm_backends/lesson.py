@@ -161,7 +161,7 @@ claim(
 )
 
 # %% [markdown]
-# A step for eight tokens takes little longer than for one. Larger networks gain more. Tokens per second by vLLM, and by Transformers behind a dynamic batcher: 590 and 111 with 40 million parameters (`BENCHMARKS.md`); [363 and 66.5](../../00__start/00__start.ipynb#The-documents-behind-the-course) with Llama 2 7B on an A10G.
+# A step for eight tokens takes little longer than for one. Transformers behind a dynamic batcher makes 111 tokens per second with 40 million parameters, vLLM 590: ×2.8 by quicker steps, ×1.9 by continuous batching (`BENCHMARKS.md`). With Llama 2 7B on an A10G: [66.5 and 363](../../00__start/00__start.ipynb#The-documents-behind-the-course).
 
 # %% [markdown]
 # ## Metrics
@@ -222,7 +222,7 @@ claim(
 )
 
 # %% [markdown]
-# The backend does not read these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
+# The backend ignores these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -232,7 +232,7 @@ claim(
 #
 # ## Engine arguments
 #
-# Eight clients ask `vllm_model`, then `narrow`, which has `max_num_seqs` 1. How many requests are under way in each engine, by its own metric? Below are the [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) that decide most ("–": vLLM chooses).
+# Eight clients ask `vllm_model`, then `narrow`, which has `max_num_seqs` 1. How many requests are under way in each? Below are the [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) that decide most ("–": vLLM chooses). *Keys and values*: attention's memory of tokens.
 
 # %%
 at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
@@ -252,7 +252,7 @@ claim(
 # %% [markdown]
 # ## Typical mistakes
 #
-# First three wrong requests to `narrow`, then four wrong folders: copies of `narrow`, changed by the command above each message. Does each message name the place?
+# First three wrong requests to `narrow`, then four wrong folders: copies of `narrow`, changed by the command above each message.
 
 # %% tags=["triton"]
 client.load_model("narrow")
@@ -305,9 +305,9 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
-# First the package, which the image `trtllm-python-py3` has; then a GPU.
+# First the package, which the image `trtllm-python-py3` has; then a GPU. With both, this folder is enough.
 #
-# The slides have an older way: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. The table has the slides' options and what took their place. Below it: what the server refuses in their config, after each correction.
+# Older guides, such as the slides, *build* an engine first: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. The table shows what took its options' place; below: what the server refuses in its config.
 
 # %%
 options = documents.build()
@@ -342,11 +342,11 @@ claim(
 #
 # </details>
 #
-# So begin with NVIDIA's folder, without a build. A built engine needs TensorRT-LLM up to 1.2, as in images of [26.07](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
+# So begin without a build. A built engine needs TensorRT-LLM up to 1.2, as in images of [26.07](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven characteristics (`documents.compared()`), these changed most:
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven rows (`documents.compared()`), these changed most (*ids*: the tokens' numbers):
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
@@ -356,7 +356,7 @@ documents.compared().loc[["inputs", "format", "tool"]]
 #
 # ## Your turn
 #
-# The next cell writes a folder `assistant` with several mistakes, unless it is there. Correct its two files (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
+# The next cell writes a folder `assistant` with several mistakes, unless it is there. Correct its `config.pbtxt` and `1/model.json` (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
 
 # %%
 from task import assistant
