@@ -8,7 +8,7 @@
 #
 # **Question.** TensorRT compiles a network for NVIDIA's GPUs. The result is an *engine*, its file the *plan*. What must you decide before the build, and what is refused: by the compiler, or by Triton?
 #
-# An engine runs on a GPU only. But *TensorRT for RTX*, a product with the same API, builds engines without one. Here it does.
+# Triton serves engines of TensorRT, built on a GPU. Here *TensorRT for RTX* builds them without one, with the same calls ([differences](https://docs.nvidia.com/deeplearning/tensorrt-rtx/latest/inference-library/porting.html)).
 
 # %%
 import setup
@@ -116,7 +116,7 @@ claim(
 )
 
 # %% [markdown]
-# A fused layer saves a trip through memory. Layers without a node are the builder's own; `correlation` is its word for a convolution.
+# A fused layer saves a trip through memory. Layers without a node are the builder's own. The kinds are its words: `correlation` is a convolution.
 #
 # ## Profiles
 #
@@ -247,7 +247,7 @@ claim(
 # The three files fail for these three reasons, in this order. (The line on the CUDA driver says only that no GPU is here.) So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
 
 # %% tags=["triton"]
-inner = ["Conv", "Gemm"]  # of the layers with weights, round the inputs and not the outputs
+inner = ["Conv", "Gemm"]  # the layers with weights: inputs become int8, outputs stay in fp32
 symmetric = {"OpTypesToExcludeOutputQuantization": inner}
 symmetric |= {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
 quantization.quantize_static(  # up to 20 seconds
@@ -264,7 +264,7 @@ for model in ("focus_fp32", "focus_fp16", "focus_int8"):
     print(f"{model}: a plan of {plans[model].nbytes / 1e6:.2f} MB")
 
 # %% [markdown]
-# A plan holds more than weights, so int8 need not make a small one smaller. How many verdicts do the types change? The engines cannot run here, but ONNX Runtime computes the same files, in three models of Triton:
+# A plan holds more than weights, so int8 need not make a small one smaller. How many verdicts do the types change? Engines need a GPU, but ONNX Runtime computes the same files, in three models of Triton:
 
 # %% tags=["triton"]
 import os
@@ -293,8 +293,6 @@ claim(
 )
 
 # %% [markdown]
-# Compare again on the GPU, with the engines.
-#
 # ## Targets
 #
 # The third decision: for which GPU? GPU architectures have numbers, the *compute capabilities*, and kernels for one do not run on another. TensorRT for RTX builds for those that you name; TensorRT itself times kernels on the GPU it runs on.
@@ -316,7 +314,7 @@ for name in ("SM86", "SM75"):  # compute capabilities 8.6 (e.g. A10) and 7.5 (e.
 
 # %%
 show("models/focus_tensorrt/config.pbtxt")
-setup.engine(models)  # the same engine, with a file beside it for the stand-in
+setup.engine(models)  # adds notes for the stand-in; NVIDIA's backend needs model.plan only
 
 # %% tags=["triton"]
 import shutil
@@ -388,10 +386,13 @@ task("tensorrt.build", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# The program builds a plan and a config that agree. Run it in the container of [the release](../14__images/14__images.ipynb#Your-release-has) that serves, on that kind of GPU; change the import.
+# The program builds a plan and its config. Run it in the container of [the release](../14__images/14__images.ipynb#Your-release-has) that serves, on that kind of GPU; change the import.
 #
-# - Batches: 1, the usual one, the largest that the batcher may make.
-# - Types: fp32 first, then fp16, then int8; compare verdicts each time.
+# | you decide | by |
+# |---|---|
+# | batches | 1, the usual one, the largest |
+# | types | fp32, then fp16, then int8: compare verdicts |
+# | TensorRT or not | perf_analyzer, also on the ONNX model |
 
 # %%
 show("at_work/build_engine.py")

@@ -161,7 +161,7 @@ claim(
 )
 
 # %% [markdown]
-# A step for eight tokens takes little longer than for one. Transformers behind a dynamic batcher makes 111 tokens per second with 40 million parameters, vLLM 590: ×2.8 by quicker steps, ×1.9 by continuous batching (`BENCHMARKS.md`). With Llama 2 7B on an A10G: [66.5 and 363](../../00__start/00__start.ipynb#The-documents-behind-the-course).
+# A step for eight tokens takes little longer than for one. Transformers behind a dynamic batcher makes 111 tokens per second with 40 million parameters, vLLM 590: ×2.8 by the engine, ×1.9 by continuous batching (`BENCHMARKS.md`). With Llama 2 7B on an A10G: [66.5 and 363](../../00__start/00__start.ipynb#The-documents-behind-the-course).
 
 # %% [markdown]
 # ## Metrics
