@@ -212,7 +212,7 @@ claim(
 )
 
 # %% [markdown]
-# At work: `docker logs NAME 2>&1 | grep "id: mine"`. The last state is PENDING? Look at the model's load. EXECUTING? At its code.
+# At work: `docker logs NAME 2>&1 | grep "id: mine"`. The last state PENDING points to the model's load, EXECUTING to its code.
 #
 # <details><summary>Under the hood: memory for GPUs</summary>
 #
@@ -249,7 +249,7 @@ claim(
 )
 
 # %% [markdown]
-# The sum is right, but this server has no agents. That is an error, so nothing is loaded unchecked. NVIDIA's image `py3` has this one ([source](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)). Another goes into the folder named above ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)). A sum finds accidents, not attackers: they can change it, too.
+# The sum is right, but this server has no agents. A missing agent is an error, so nothing is loaded unchecked. NVIDIA's full image has this one ([source](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md)). Another goes into the folder named above ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md)). A sum finds accidents, not attackers: they can change it, too.
 #
 # <details><summary>Errata: the architecture slides</summary>
 #
