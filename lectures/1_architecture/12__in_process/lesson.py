@@ -50,7 +50,7 @@ lab = laboratory(models)  # a Triton server of this notebook's own, in a process
 #
 # <details><summary>From PyPI</summary>
 #
-# PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. For another Python, pip finds only 0.0.1.dev0, a placeholder whose installation fails on purpose.
+# PyPI has wheels since 2.70.0 (June 2026), for CPython 3.12 and glibc 2.39 or newer. They hold the bindings alone, 0.3 MB: `libtritonserver.so` must be there, as in the container. For another Python, pip finds only a placeholder that fails on purpose.
 #
 # </details>
 
@@ -112,7 +112,7 @@ claim(
 show("clients/c_api.py")
 
 # %% [markdown]
-# Now the same request over the network: do HTTP and gRPC agree? `best_ms`, for later, gives the time of a quick request, because other programs make some requests, and so the mean, slow.
+# Now the same request over the network: do HTTP and gRPC agree? `best_ms`, for later, gives the time of a quick request: other programs make some slow, and with them the mean.
 
 # %% tags=["triton"]
 import os
@@ -266,7 +266,7 @@ with ThreadPoolExecutor(16) as threads:
 print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC")
 
 # %% [markdown]
-# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. The port below is our server's. So it counts what came over HTTP and gRPC, and not what this kernel's Triton computed:
+# Schedulers, batchers, statistics, the cache and ensembles belong to the core. `tritonserver` adds HTTP, gRPC, the port for metrics, and what belongs to ports: TLS, restricted APIs. A program with Triton inside reads its metrics with `TRITONSERVER_ServerMetrics`. The port below is our server's: it counts the 600 timed requests and the executions over gRPC, and nothing of this kernel's Triton:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep '^nv_inference_exec_count'
@@ -274,7 +274,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 # %% [markdown]
 # ## C++ and Java
 #
-# C++ calls the C API as our file does. Header and library are in NVIDIA's container, under `/opt/tritonserver`. Below is how it begins, not run here; requests follow as above ([complete example](https://github.com/triton-inference-server/server/blob/main/src/simple.cc)):
+# C++ calls the C API as our file does. Header and library are in NVIDIA's container, in `include` and `lib` of `/opt/tritonserver`. Below is how it begins, not run here; requests follow as above ([complete example](https://github.com/triton-inference-server/server/blob/main/src/simple.cc)):
 #
 # ```cpp
 # #include <triton/core/tritonserver.h>
@@ -333,6 +333,7 @@ print(f"{executions() - so_far} executions for {len(digits)} pictures over gRPC"
 #         text = message.value().decode()
 #         for response in server.model("language").infer(inputs={"text": [[text]]}):
 #             producer.produce("answers", response.outputs["label"].to_string_array()[0][0])
+#             producer.poll(0)  # takes what Kafka confirmed; else the producer's queue gets full
 # ```
 
 # %% [markdown]
@@ -374,7 +375,7 @@ task("in_process.bridge", server=inside)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Is in-process worth it for your model? This program times requests to your server, and reads how long the core had them. In-process can save *the rest*, no more. The core's part should be alike for HTTP and gRPC; if not, other programs disturbed it: repeat. Here with 1 picture, and 64:
+# Is in-process worth it for your model? This program times requests to your server, and reads how long the core had them. In-process can save *the rest*, no more. For the core, HTTP and gRPC are the same work. Where its times differ, something disturbed the larger: repeat. With 1 picture, and 64:
 
 # %%
 show("at_work/ways.py")
@@ -387,7 +388,7 @@ show("at_work/ways.py")
 # | your case | then |
 # |---|---|
 # | one program asks; *the rest* is most of its time | in-process |
-# | no port is allowed; Kafka or Ray brings requests | in-process |
+# | no port is allowed, or needed: Kafka or Ray brings all requests | in-process |
 # | several programs ask | a server: each copy of Triton loads all models |
 # | models change or crash without the program | a server |
 # | large tensors, one machine | a server with [shared memory](../09__wire/09__wire.ipynb#Shared-memory) |
@@ -404,7 +405,7 @@ show("at_work/ways.py")
 #
 # <details><summary>When is the C API the wrong choice?</summary>
 #
-# When several programs need the model, when it must be restarted or updated by itself, or when a crash of the model must not end your program.
+# When several programs need the model, when it changes without the program, or when its crash must not end the program.
 #
 # </details>
 #
