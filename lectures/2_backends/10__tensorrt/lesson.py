@@ -116,7 +116,7 @@ claim(
 )
 
 # %% [markdown]
-# A fused layer saves a trip through memory. Layers without a node are the builder's own. The kinds are its words: `correlation` is a convolution.
+# A fused layer saves a trip through memory. Layers without a node are the builder's own; its word `correlation` is a convolution.
 #
 # ## Profiles
 #
@@ -139,7 +139,7 @@ for what, (profile, name) in wrong.items():
         print(f"{what}:", *[text for severity, text in notes if severity == "ERROR"][:1], "\n")
 
 # %% [markdown]
-# The builder refuses all four, and each message names what is wrong.
+# Each message names what is wrong.
 #
 # ## Memory
 #
@@ -173,7 +173,7 @@ claim(
 )
 
 # %% [markdown]
-# The build fixes this memory, and in Triton each instance takes it. So allow no larger batch than the batcher makes.
+# The build fixes this memory, and in Triton each instance takes it. So allow no batch above the config's `max_batch_size`.
 #
 # ## fp16 and int8 in the file
 #
@@ -244,7 +244,7 @@ claim(
 )
 
 # %% [markdown]
-# The three files fail for these three reasons, in this order. (The line on the CUDA driver says only that no GPU is here.) So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
+# The three files fail for these three reasons, in this order. (The line on the CUDA driver: no GPU is here.) So for TensorRT, biases stay in fp32, and scales are [symmetric](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. With these options TensorRT takes the file:
 
 # %% tags=["triton"]
 inner = ["Conv", "Gemm"]  # the layers with weights: inputs become int8, outputs stay in fp32
@@ -310,7 +310,7 @@ for name in ("SM86", "SM75"):  # compute capabilities 8.6 (e.g. A10) and 7.5 (e.
 # %% [markdown]
 # ## Triton
 #
-# Triton needs `1/model.plan`, and a config with `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The course's backend stands in for NVIDIA's, and checks the config against the engine. We load two copies, with another config each: one allows 64 pictures, the other puts the instance on the CPU.
+# Triton needs `1/model.plan`, and a config with `platform: "tensorrt_plan"` or `backend: "tensorrt"`. No engine runs here, but the course's backend, in place of NVIDIA's, checks the config against it; to NVIDIA's message it adds words of its own. We load two copies with wrong configs: one allows 64 pictures, the other puts the instance on the CPU.
 
 # %%
 show("models/focus_tensorrt/config.pbtxt")
@@ -351,7 +351,7 @@ claim(
 # %%
 show("models/focus_tensorrt/build.sh")
 options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
-options
+options  # the acceleration slides' command; `shorter`, the backend slides', is for the bar below
 
 # %%
 gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
@@ -386,13 +386,13 @@ task("tensorrt.build", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# The program builds a plan and its config. Run it in the container of [the release](../14__images/14__images.ipynb#Your-release-has) that serves, on that kind of GPU; change the import.
+# The program builds plan and config. Run it in the container of [the release](../14__images/14__images.ipynb#Your-release-has) that serves, on that kind of GPU; change the import.
 #
 # | you decide | by |
 # |---|---|
-# | batches | 1, the usual one, the largest |
-# | types | fp32, then fp16, then int8: compare verdicts |
-# | TensorRT or not | perf_analyzer, also on the ONNX model |
+# | batches | 1, the usual, the largest |
+# | types | fp16, then int8, while verdicts on labelled data stay right |
+# | TensorRT or not | [perf_analyzer](../../3_acceleration/01__point_a/01__point_a.ipynb), also on the ONNX model |
 
 # %%
 show("at_work/build_engine.py")

@@ -1,6 +1,6 @@
 """Build a plan and its config: python build_engine.py model.onnx FOLDER 1 16 32
 
-The numbers are the smallest batch, the one to be fastest at, and the largest.
+The numbers: the smallest batch, the usual, the largest. In the file, only the batch may be free.
 """
 
 import sys
