@@ -49,7 +49,7 @@ BUILD_OPTIONS = (
 )  # fmt: skip
 #: Engine argument → its default in vLLM 0.32, and what it decides.
 ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "model": ("", "folder or hub name of the weights"),
+    "model": ("", "hub name or folder of the weights; at work, the whole path"),
     "dtype": ("auto", "type of weights and activations"),
     "quantization": (None, "awq, gptq, fp8 …: smaller weights"),
     "max_model_len": (None, "tokens of prompt and answer; else the model's own limit"),

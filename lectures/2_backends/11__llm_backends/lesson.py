@@ -26,7 +26,7 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # %% [markdown]
 # ## Two files
 #
-# [vLLM](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) is an *engine*: a program that holds the weights, and computes the next token of many requests together. Triton's vLLM backend starts one per model. You write no code, only a config, and `model.json` with the engine's arguments: here where the weights are (a Llama of 5 million parameters), and what suits a CPU.
+# [vLLM](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) is an *engine*: a program that holds the weights, and computes the next token of many requests together. Triton's vLLM backend starts one per model. You write only a config, and `model.json` with the engine's arguments: here the weights' folder, relative to the repository (a Llama of 5 million parameters), and what suits a CPU.
 
 # %%
 show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
@@ -161,12 +161,12 @@ claim(
 )
 
 # %% [markdown]
-# A step for eight tokens takes little longer than for one. Transformers behind a dynamic batcher makes 111 tokens per second with 40 million parameters, vLLM 590: ×2.8 by the engine, ×1.9 by continuous batching (`BENCHMARKS.md`). With Llama 2 7B on an A10G: [66.5 and 363](../../00__start/00__start.ipynb#The-documents-behind-the-course).
+# A step for eight tokens takes little longer than for one, because weights, for example, are read once. With 40 million parameters, Transformers behind a dynamic batcher makes 111 tokens per second, vLLM 590: ×2.8 by the engine, ×1.9 by continuous batching (`BENCHMARKS.md`). [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has 66.5 and 363, with Llama 2 7B on an A10G.
 
 # %% [markdown]
 # ## Metrics
 #
-# Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb). While `num_requests_waiting` is above 0, the engine is full:
+# Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb). While `num_requests_waiting` is above 0, the engine is full; sum / count is the mean wait for a first token:
 
 # %% language="bash" tags=["triton"]
 # curl -s $TRITON_METRICS/metrics | grep -E '^\w+:(generation_tokens|num_requests_(run|wait)|time_to_first)' |
@@ -175,7 +175,7 @@ claim(
 # %% [markdown]
 # ## A config from a slide
 #
-# Where does one set limits? [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) do it in the config. They save tokenizer and weights with it (not run here: this downloads them):
+# Where does one set limits? [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) do it in the config. They put tokenizer and weights beside it (not run here: this downloads them):
 #
 # ```python
 # name, folder = "facebook/opt-125m", "./vllm_model"
@@ -226,7 +226,7 @@ claim(
 #
 # <details><summary>Errata: the backend slides</summary>
 #
-# Engine arguments belong in `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`.
+# Engine arguments belong in `1/model.json`; `model` is a folder or the hub's name. Tensors have names of the backend's own. `max_batch_size` is 0.
 #
 # </details>
 #
@@ -252,7 +252,7 @@ claim(
 # %% [markdown]
 # ## Typical mistakes
 #
-# First three wrong requests to `narrow`, then four wrong folders: copies of `narrow`, changed by the command above each message.
+# Three wrong requests to `narrow`, then four copies of its folder, each changed by the command above its message.
 
 # %% tags=["triton"]
 client.load_model("narrow")
@@ -291,7 +291,7 @@ claim(
 # %% [markdown]
 # <details><summary>On a GPU (not verified here)</summary>
 #
-# Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory (`gpu_memory_utilization`): beside the weights for keys and values, 0.5 MB per token in Llama 2 7B in fp16 (2 × 32 layers × 4,096 numbers × 2 bytes). `tensor_parallel_size` uses several GPUs.
+# Leave out `dtype` and `enforce_eager`. vLLM reserves 92 % of the memory (`gpu_memory_utilization`): beside the weights for keys and values, 0.5 MB per token in Llama 2 7B in fp16 (2 × 32 layers × 4,096 numbers × 2 bytes).
 #
 # </details>
 #
@@ -305,9 +305,9 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
-# First the package, which the image `trtllm-python-py3` has; then a GPU. With both, this folder is enough.
+# The package, which the image `trtllm-python-py3` has, and a GPU. With both, this folder is enough.
 #
-# Older guides, such as the slides, *build* an engine first: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. The table shows what took its options' place; below: what the server refuses in its config.
+# Older guides, such as the slides, *build* an engine first: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. For readers of such a guide: what took the place of the command's options, and what is refused in the slides' config.
 
 # %%
 options = documents.build()
@@ -338,7 +338,7 @@ claim(
 #   --max-seq-len=512 --precision=fp16 --batch-size=8
 # ```
 #
-# The first command filled a cache; the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. In [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md) (release 24.10), engines took two commands, `convert_checkpoint.py` and `trtllm-build`.
+# The first command filled a cache; the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. In [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md) (release 24.10), `convert_checkpoint.py` came before `trtllm-build`.
 #
 # </details>
 #
@@ -346,7 +346,7 @@ claim(
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven rows (`documents.compared()`), these changed most (*ids*: the tokens' numbers):
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven rows, these changed most (*ids*: the tokens' numbers):
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
@@ -370,8 +370,8 @@ task("llm.assistant", server=lab)
 # | you have | take |
 # |---|---|
 # | many clients, Hugging Face weights | vLLM; on GPUs, measure TensorRT-LLM, too |
-# | an engine of `trtllm-build` | its weights, and model.yaml |
-# | one client, or a loop of your own | a Python model |
+# | an engine of `trtllm-build` | its source weights, and model.yaml |
+# | one client, or your own loop | a Python model |
 #
 # `my_llm` is for the image `vllm-python-py3` ([start](../14__images/14__images.ipynb#Which-one-to-take); not run). Change `model`, `max_model_len` (prompt and answer). If `num_requests_waiting` grows, raise `max_num_seqs`.
 
@@ -393,13 +393,13 @@ show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stre
 #
 # <details><summary>Two vLLM models shall share one GPU. The second one does not load. Why?</summary>
 #
-# The first one has reserved 92 % of the memory, mostly for keys and values. Give both a `gpu_memory_utilization`, together below 1.
+# The first has reserved 92 % of the memory, mostly for keys and values. Give both a `gpu_memory_utilization`, together below 1.
 #
 # </details>
 #
 # <details><summary>A team puts <code>dynamic_batching</code> into the config of its vLLM model, to make it faster. What does it gain?</summary>
 #
-# Nothing. The backend takes requests as they come, and the engine batches per token. Dynamic batching needs a max_batch_size above 0, which the backend refuses.
+# Nothing: the engine batches, per token. Dynamic batching needs a max_batch_size above 0, which the backend refuses.
 #
 # </details>
 #
