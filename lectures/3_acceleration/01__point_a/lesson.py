@@ -8,7 +8,7 @@
 #
 # **Question.** Two people measure the same server, and their numbers differ by a factor of a hundred. Which number can one promise to users?
 #
-# This lecture makes one deployment faster, notebook by notebook. [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) call its beginning *point A*: one object per request, one instance, one request after the other.
+# This lecture makes one deployment faster, step by step. [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) call the beginning *point A*: one object (a picture) per request, one instance, one request after the other.
 
 # %%
 import setup
@@ -39,8 +39,8 @@ predict(
     "compare with the median of the later ones?",
     {
         "about the same": "PyTorch prepares a network when it computes it for the first times.",
-        "two to five times as long": "So it is with networks that are not compiled further. "
-        "TorchScript optimises the network at its first calls.",
+        "two to five times as long": "So it is with many networks. But the file model.pt is in PyTorch's format "
+        "TorchScript, and such a network optimises itself at its first calls.",
         "more than five times as long": None,
     },
 )
@@ -122,7 +122,7 @@ claim(
 )
 
 # %% [markdown]
-# A p99 of 100 requests rests on one request: it tells you little. A rule of thumb: at least ten requests above the percentile. So p99 needs 1,000 requests, p99.9 needs 10,000.
+# Of 100 requests, one lies above p99, so chance decides which p99 you find. A rule of thumb: at least ten requests above the percentile. So p99 needs 1,000 requests, p99.9 needs 10,000.
 #
 # ## Little's law
 #
@@ -176,11 +176,11 @@ claim(
 )
 
 # %% [markdown]
-# [Little's law](https://en.wikipedia.org/wiki/Little%27s_law): requests under way = throughput × mean latency. From two clients on, the instance is always busy. Each further client only waits: see `Server Queue`.
+# [Little's law](https://en.wikipedia.org/wiki/Little%27s_law): requests under way = throughput × mean latency. One client leaves the instance idle while messages travel. Two keep it busy, further ones wait: see `Server Queue`, in microseconds.
 #
 # ## Users do not wait for each other
 #
-# Blocking clients send less when the server is slow: a *closed loop*. Users of a web site come at their own rate, whatever the server does: an *open loop*.
+# Blocking clients send less when the server is slow: a *closed loop*. Users of a web site come whenever they like: an *open loop*.
 
 # %%
 predict_curve(
@@ -221,11 +221,11 @@ claim(
 )
 
 # %% [markdown]
-# Random arrivals form short crowds. The busier the instance, the longer a crowd waits: promise the highest rate at which p99 is good enough.
+# Random arrivals form crowds, which wait at a busy instance. Promise the highest rate whose p99 is acceptable. Where other programs run, p99 may not grow.
 #
 # ## What a closed loop does not see
 #
-# `hiccup` answers in 5 ms, but twice in 400 requests it stands still for a second. It gets 400 from a blocking client, then 400 in an open loop.
+# `hiccup` takes 5 ms, but 1 s for two of 400 requests. It gets 400 from a blocking client, then 400 in an open loop (100/s).
 
 # %% tags=["triton"]
 # !cat $TRITON_MODELS/hiccup/1/model.py
@@ -285,12 +285,12 @@ claim(
 )
 
 # %% [markdown]
-# The blocking client sent nothing while the model stood still. So it left out the very requests that would have been slow. This is called *coordinated omission*. Measure latencies in an open loop, and from the time at which a request was *planned*.
+# The blocking client sent nothing while the model stood still. So it left out the very requests that would have been slow: in the open loop, 100 come meanwhile, and more until the model has caught up. This is called *coordinated omission*. Measure latencies in an open loop, and from the time at which a request was *planned*.
 
 # %% [markdown]
 # ## The scoreboard
 #
-# Each notebook of this lecture takes one step, and adds a row. A row compares the deployments before and after the step, measured in turns with eight blocking clients. Point A has nothing before it:
+# Each notebook of this lecture takes one step, and adds a row. A row compares the deployments before and after the step, measured in turns with eight blocking clients. *Verdicts changed*: of 200 pictures, those that are no longer judged as by the network at point A. *Repeated*: two measurements agreed (where not, a figure says *not steady*).
 
 # %%
 from workbook.lessons import scoreboard
@@ -299,9 +299,11 @@ scoreboard.add(lab, "point_a", after="single", what="one picture per request, on
 scoreboard.table()
 
 # %% [markdown]
-# *Processor* is the time that all of the server's processes computed, per picture. [NVIDIA's tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Conceptual_Guide/Part_2-improving_resource_utilization) begins at 975 inferences per second: also one instance and no batcher, but a text recogniser on an A100. So compare its later gains with yours, not its 975.
+# *Memory* is that of the model's processes alone; *processor* is the time of all processes of the server. [NVIDIA's tutorial](https://github.com/triton-inference-server/tutorials/tree/main/Conceptual_Guide/Part_2-improving_resource_utilization) begins at 975 inferences per second: also one instance, no batcher, but a text recogniser on an A100. So compare its later gains with yours, not its 975.
 #
 # ## Three mistakes
+#
+# Two are in a *warm-up*; [here](../../1_architecture/07__model_repository_manager/07__model_repository_manager.ipynb#Warm-up) is a right one:
 
 # %%
 setup.mistakes(lab)
@@ -324,9 +326,9 @@ task("point_a.warmup", server=lab, models=models)
 # |---|---|---|
 # | `--concurrency-range` | closed | the highest throughput |
 # | `--request-rate-range` | open | latencies at a rate |
-# | `--periodic-concurrency-range` | closed, growing | [decoupled models](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/inference_load_modes.md) |
+# | `--periodic-concurrency-range` | closed, growing | models with many answers per request ([decoupled](https://github.com/triton-inference-server/perf_analyzer/blob/main/docs/inference_load_modes.md)) |
 #
-# And an open loop in Python, latencies from the planned times:
+# And an open loop in Python, latencies from the planned times. Raise the rate as long as p99 is acceptable:
 
 # %%
 show("at_work/open_loop.py")

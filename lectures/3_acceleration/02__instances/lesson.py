@@ -46,7 +46,7 @@ predict(
 )
 
 # %% [markdown]
-# The server counts pictures. The operating system counts the *processor time* of each process: the time in which it was on a core. Here it is read with `psutil`.
+# The server counts pictures. The operating system counts the *processor time* of each process: the time in which it was on a core. Here it is read with `psutil`. In the table, `pair.8` is `pair` under eight clients, and times are in ms.
 
 # %% tags=["triton"]
 import os
@@ -124,6 +124,12 @@ claim(
     id="instances.alone",
 )
 
+# %% [markdown]
+# Threads meet after each layer, and the one that waits keeps its core busy. Where other programs run, one thread without a core stops both: then `threads.1` answers far fewer pictures than its p50 suggests. On free cores threads can shorten a single request: compare the p50 of `threads.1` and `single.1`.
+
+# %% [markdown]
+# Do two instances compute at the same time? We send forty requests at once, and look at the server's traces:
+
 # %% tags=["triton"]
 picture = grpc.InferInput("image", [1, 3, 64, 64], "FP32")
 picture.set_data_from_numpy(np.zeros((1, 3, 64, 64), np.float32))
@@ -157,14 +163,11 @@ claim(
 )
 
 # %% [markdown]
-# Threads meet after each layer, and the one that waits keeps its core busy. Where other programs run, one thread without a core stops both. Threads can shorten a single request on free cores: compare the p50 of `threads.1` and `single.1`.
-#
 # **Where instances do not help:** one blocking client. There is never a second request for the second instance.
-
-# %% [markdown]
+#
 # ## How many?
 #
-# Two instances serve the same queue, and each request waits for less time. Why stop at two?
+# Two instances serve the same queue, and each request waits for less time. Why stop at two? Before you draw: `nproc` in a terminal counts the cores that your notebook may use.
 
 # %%
 predict_curve(
@@ -309,7 +312,7 @@ claim(
 # %% [markdown]
 # ## Two instances on one GPU
 #
-# Your instances have a core each. Two instances on a GPU share *one* device, and each holds its own weights there. They gain where one does not fill it. With that difference: Llama 2 7B on the A10G of [the Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) went from 10.6 to 15.5 tokens per second, ×1.5.
+# Your instances have a core each. Two on a GPU share *one* device, and each holds its own weights. They gain where one does not fill it. An example, not a promise: Llama 2 7B on the A10G of [the Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) went from 10.6 to 15.5 tokens per second, ×1.5.
 
 # %%
 from workbook.lessons import scoreboard
@@ -319,6 +322,8 @@ scoreboard.table()
 
 # %% [markdown]
 # ## Four mistakes
+#
+# Where a message names a resource, compare it with the server's `--rate-limit-resource`, here `core:2`:
 
 # %%
 wrong = setup.mistakes(lab, models)
@@ -335,7 +340,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# `daily` answers customers; `nightly` computes reports on two cores. Both share this server. While an execution of `nightly` runs, nothing else may. Change [its config](models/nightly/config.pbtxt), save it, and run the cell.
+# `daily` answers customers, and its config tells the rate limiter what an execution needs. `nightly` shares the server: each of its executions computes a report on both cores, so nothing else may run meanwhile. Its config does not say so yet. Change [its config](models/nightly/config.pbtxt), save it, and run the cell.
 
 # %%
 show("models/daily/config.pbtxt")
@@ -347,7 +352,7 @@ task("instances.nightly", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program loads your model with each count that you give. It wants a server in mode explicit, and perf_analyzer:
+# This program loads your model with each count that you give. It wants a server in mode explicit, and perf_analyzer. Take the smallest count beyond which `per s` hardly grows; if `compute ms` grows as fast as `queue ms` falls, the cores are used up:
 
 # %%
 show("at_work/instances.py")

@@ -32,8 +32,8 @@ show("models/batched/config.pbtxt", "models/batched/1/model.py")
 #
 # A client may put 16 pictures into *one* request. Then we see what an execution costs, without any batcher. Two networks, the same program:
 #
-# - `batched`: the focus network. Convolutions: few weights, each used at thousands of places of a picture.
-# - `dense`: fully connected layers. 12.6 million weights, each used once per picture.
+# - `batched`: the focus network. Convolutions: few weights, each used at thousands of places.
+# - `dense`: fully connected layers. 12.6 million weights, each used once per picture. It has one instance.
 
 # %%
 predict(
@@ -51,7 +51,7 @@ predict(
 
 # %% language="bash" tags=["triton"]
 # for model in batched dense; do
-#   for rows in 1 4 16; do
+#   for rows in 1 4 16; do  # the windows are short, so it may warn of a small sample
 #     perf_analyzer -m $model -b $rows -i grpc -u $TRITON_GRPC --input-data zero \
 #       -p 600 -s 1000 -r 5 -f $TRITON_MODELS/$model.$rows.csv > /dev/null
 #   done
@@ -208,12 +208,12 @@ claim(
 )
 
 # %% [markdown]
-# Without a delay, the batcher costs an idle server little: one more thread has to wake up, then a request that finds the instance free is computed at once. Batches come from requests that would wait anyway. What a delay costs, you have [measured before](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb#A-delay).
+# Without a delay, the batcher costs an idle server little. Its thread has to wake up; then it gives the request to the free instance at once. Batches come from requests that would wait anyway. What a delay costs, you have [measured before](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb#A-delay).
 
 # %% [markdown]
 # ## The forecast
 #
-# With the costs of the first table, the simulator says which batches form if requests come at random times. The server gets the same rates, shares of what `dense` has answered above:
+# Which batches will form at the load that you expect? The simulator computes it from the costs in the first table, for requests at random times. Then the server gets the same rates, 30 % and 60 % of what `dense` has answered above:
 
 # %% tags=["triton"]
 rates, measured = [round(load.loc["dense", "pictures per s"] * share) for share in (0.3, 0.6)], []
@@ -230,7 +230,7 @@ pd.DataFrame(
 ).round(2)
 
 # %% [markdown]
-# Where the two agree, the costs explain the batches. Where the server's are larger, something else held it up: other programs, or perf_analyzer on the same cores.
+# Where the two agree, the table of costs is enough to plan with: at the lower rate batches are small, so a batcher gains little there. Where the server's are larger, requests had to wait for something else, too: other programs, or perf_analyzer on the same cores.
 
 # %% [markdown]
 # ## More of the batcher
@@ -244,7 +244,7 @@ pd.DataFrame(
 # %% [markdown]
 # ## The step of the focus network
 #
-# **Where batching hardly helps:** our own network on a CPU: see its column in the first table. What `batched` still gains over `pair`: fewer messages between the server and the model's processes.
+# **Where batching hardly helps:** our own network on a CPU. Its column in the first table falls less than that of `dense`, and clients see only part of it: eight of them fill batches of about four in two instances, and rows must be joined and cut. `batched` also saves messages to the processes.
 
 # %%
 from workbook.lessons import scoreboard
@@ -292,7 +292,7 @@ task("batching.slow", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Before you configure a batcher: does the model gain by batches at all? This program asks your server:
+# Before you configure a batcher: does the model gain by batches at all? This program asks your server. If the gain stays near 1, leave the batcher out. Else let `max_batch_size` be the size beyond which it hardly grows:
 
 # %%
 show("at_work/batch_cost.py")

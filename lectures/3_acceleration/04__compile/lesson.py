@@ -79,11 +79,12 @@ claim(
 )
 
 # %% [markdown]
-# A convolution that sets its negative results to 0 itself saves a trip through memory. `ReorderOutput` is new: before it, results lie in blocks that suit the processor's vector instructions. TensorRT also [joins Conv and Relu](../../2_backends/10__tensorrt/10__tensorrt.ipynb#Fusion).
-#
+# A convolution that sets its negative results to 0 itself saves a trip through memory. `ReorderOutput` is new: before it, results lie in blocks that suit the processor's vector instructions. The program at the end measures what joining gains, and what the layout adds. TensorRT also [joins Conv and Relu](../../2_backends/10__tensorrt/10__tensorrt.ipynb#Fusion).
+
+# %% [markdown]
 # ## What the new list gains
 #
-# Triton's `optimization { graph { level: -1 } }` switches the rewriting off. So we serve the file twice:
+# With `optimization { graph { level: -1 } }` in the config, ONNX Runtime does the [basic](../../2_backends/05__onnxruntime/05__onnxruntime.ipynb#Settings) rewriting only, and that finds nothing to change in this network. So we serve the file twice:
 
 # %% language="bash" tags=["triton"]
 # cp -rT $TRITON_MODELS/compiled $TRITON_MODELS/as_exported
@@ -116,11 +117,12 @@ claim(
 )
 
 # %% [markdown]
-# `compute` is the server's count of the time in ONNX Runtime. No compiler shortens the rest: queue, copies.
-#
+# `compute` is the server's count of the time in ONNX Runtime. No compiler shortens the rest: queue, copies. `spread` compares the fastest of three runs with the second: near 1 they agree.
+
+# %% [markdown]
 # ## torch.compile
 #
-# PyTorch's own compiler writes C++ for the whole list. It starts when the network is *called*, so the first request [waits](../../2_backends/04__pytorch/04__pytorch.ipynb#torch.compile). Here it runs in the Python backend:
+# PyTorch's own compiler writes C++ for the whole list. It starts when the network is *called*, so the first request [waits](../../2_backends/04__pytorch/04__pytorch.ipynb#torch.compile). Here it runs in the Python backend. The config has `max_batch_size: 0` and `dims: [ -1, 3, 64, 64 ]`: the number of pictures is a dimension like the others.
 
 # %% tags=["triton"]
 # !cat $TRITON_MODELS/flexible/1/model.py
@@ -197,7 +199,7 @@ claim(
 )
 
 # %% [markdown]
-# So torch.compile does not help where models are loaded for few requests, or where each request has a new kind of shape. ONNX Runtime rewrites its list in some milliseconds.
+# So torch.compile does not help where models are loaded for few requests, or where new kinds of shape keep coming: one picture, several, larger ones. ONNX Runtime rewrites its list in some milliseconds.
 #
 # <details><summary>Where Triton runs torch.compile</summary>
 #
@@ -228,7 +230,7 @@ claim(
 )
 
 # %% [markdown]
-# Part of this gain is not the compiler's: requests no longer go through a Python process. [Lecture 2](../../2_backends/02__python/02__python.ipynb) measures what that costs.
+# Part of this gain is not the compiler's: requests no longer go through a Python process. [Lecture 2](../../2_backends/02__python/02__python.ipynb) measures what that costs. Where the figure says *not steady*, two measurements differed: run it again on a quiet machine.
 #
 # ## Three mistakes
 
@@ -247,7 +249,7 @@ task("compile.warmup", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# What does ONNX Runtime make of your model, and what is each level worth?
+# What does ONNX Runtime make of your model, and what is each level worth? `BASIC` drops operators that are not needed, `EXTENDED` also joins operators, `ALL` also chooses the memory layout. The largest gain may come from any of them:
 
 # %%
 show("at_work/compiled.py")
