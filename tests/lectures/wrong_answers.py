@@ -135,6 +135,20 @@ ALMOST = [
         "The model gets 1 request to warm up",
     ),
     Wrong(
+        "precision.calibrated",
+        _in_the_solution("precision.calibrated", "nodes_to_exclude=[LAST]", "reduce_range=False"),
+        "verdicts are others",
+    ),
+    Wrong(
+        "streams.kept",  # a sequence batcher, and the client still carries the state
+        """
+        file = models / "yours/config.pbtxt"
+        write(file, file.read_text() + "sequence_batching { oldest { } }")
+        lab.load("yours")
+        """,
+        "names no state",
+    ),
+    Wrong(
         "compile.warmup",
         _in_the_solution("compile.warmup", "(1, 2)", "(2, 3)"),
         "No warm-up has one picture",

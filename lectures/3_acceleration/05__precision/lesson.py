@@ -1,0 +1,251 @@
+# ---
+# title: Precision
+# minutes: 27
+# ---
+
+# %% [markdown]
+# # Precision
+#
+# **Question.** Fewer bits for each number: less memory, and perhaps less time. When is a lower precision faster, and how many verdicts does it cost?
+#
+# What it does to *answers*, and how fp16, bf16 and int8 round, is in [lecture 2](../../2_backends/13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb). Here we look for speed, and pay with as few verdicts as we can.
+
+# %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("precision")
+place(models, "../04__compile/models/compiled", "models/brain", "models/hurried")
+setup.prepare(models)  # network.onnx; pictures.npy to be judged by; training.npy, other pictures
+lab = laboratory(models, only=["compiled", "brain"])  # a Triton server of this notebook's own
+
+# %% [markdown]
+# ## fp16
+#
+# `compiled` is the deployment of [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) convert it to fp16, with 16 bits for each number:
+
+# %% tags=["triton"]
+import onnx
+from onnxconverter_common import float16
+
+model = onnx.load(models / "network.onnx")
+half = float16.convert_float_to_float16(model, keep_io_types=True)  # inputs, outputs: fp32
+onnx.save(half, models / "half.onnx")
+for name in ("network", "half"):
+    print(f"{name}.onnx: {(models / f'{name}.onnx').stat().st_size / 1e3:.0f} KB")
+
+# %%
+predict(
+    "precision.half",
+    "The file is half as large. How long does ONNX Runtime compute in fp16 on this CPU?",
+    {
+        "about half as long": "A processor is faster in fp16 only if it has instructions for it, and the "
+        "framework has programs that use them. A CPU's usually lack one of the two.",
+        "about as long, or longer": None,
+    },
+)
+
+# %% [markdown]
+# ## int8
+#
+# int8 has 256 values. *Quantization* gives each tensor a scale, so that a number is about scale × an integer in -128…127. Layers multiply these integers.
+#
+# Weights are known. The numbers *between* layers are not. *Dynamic* quantization measures their range at each request; *static* quantization has measured it before, on typical pictures: the *calibration*.
+
+# %% tags=["triton"]
+import numpy as np
+from onnxruntime import quantization
+
+training = np.load(models / "training.npy")
+
+
+class Calibration(quantization.CalibrationDataReader):
+    """Hands out 200 pictures in batches; their ranges are measured."""
+
+    def __init__(self):
+        self.batches = iter(np.split(training, 25))
+
+    def get_next(self):
+        batch = next(self.batches, None)
+        return None if batch is None else {"image": batch}
+
+
+# %% tags=["triton"]
+source = models / "network.onnx"
+nodes = [node.name for node in onnx.load(source).graph.node]
+first, last = nodes[0], nodes[-1]  # the first convolution, and the linear layer at the end
+quantization.quantize_dynamic(source, models / "dynamic.onnx")
+keep = {"all": [], "not_last": [last], "not_ends": [first, last]}  # these stay in fp32
+for name, nodes in keep.items():
+    quantization.quantize_static(
+        source, models / f"{name}.onnx", Calibration(), per_channel=True, nodes_to_exclude=nodes
+    )
+
+# %%
+predict(
+    "precision.dynamic",
+    "Which of the two is slower than fp32 here?",
+    {
+        "the dynamic one": None,
+        "the static one": "It multiplies integers, and does nothing else that fp32 does not do.",
+        "both": "Whoever multiplies integers of 8 bits can take four times as many at once.",
+        "neither": "To measure ranges at each request, and to convert, takes time, too.",
+    },
+)
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# for model in half dynamic all not_last not_ends; do  # each in a copy of compiled
+#   cp -rT compiled $model
+#   cp $model.onnx $model/1/model.onnx
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
+# done
+# for turn in 1 2 3; do
+#   for model in compiled half brain dynamic all not_last not_ends; do
+#     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 1 --input-data zero \
+#       $([ $model = brain ] && echo --shape image:1,3,64,64) \
+#       -p 300 -s 1000 -r 5 -f $model.$turn.csv > /dev/null
+#   done
+# done
+
+# %% tags=["triton"]
+import os
+
+import pandas as pd
+import tritonclient.grpc as grpc
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+pictures = np.load(models / "pictures.npy")
+
+
+def scores(model):
+    """The difference of the two logits, for 200 pictures; above 0 is sharp."""
+    found = []
+    for picture in pictures:
+        image = grpc.InferInput("image", [1, 3, 64, 64], "FP32")
+        image.set_data_from_numpy(picture[None])
+        found.append(client.infer(model, [image]).as_numpy("logits")[0])
+    return np.subtract(*np.transpose(found)[::-1])
+
+
+# %% tags=["triton"]
+names = ["compiled", "half", "brain", "dynamic", "all", "not_last", "not_ends"]
+exact, rows = scores("compiled"), {}
+for name in names:
+    times = [pd.read_csv(models / f"{name}.{n}.csv")["Server Compute Infer"][0] for n in (1, 2, 3)]
+    served = scores(name)
+    moved = abs(served - exact).max(), ((served > 0) != (exact > 0)).sum()
+    rows[name] = [min(times) / 1000, sorted(times)[1] / min(times), *moved]
+columns = ["compute ms", "spread", "largest drift", "verdicts changed"]
+table = pd.DataFrame(rows, columns).T
+table.round(3)
+
+# %%
+ms, changed = table["compute ms"], table["verdicts changed"]
+halved = "about half as long" if ms["half"] < 0.67 * ms["compiled"] else "about as long, or longer"
+compare("precision.half", halved, premise=setup.repeated(table, "compiled", "half"))
+slow = [ms[name] > 1.1 * ms["compiled"] for name in ("dynamic", "all")]
+options = {(1, 0): "the dynamic one", (0, 1): "the static one", (1, 1): "both", (0, 0): "neither"}
+compare(
+    "precision.dynamic",
+    options[slow[0] * 1, slow[1] * 1],
+    premise=setup.repeated(table, "dynamic", "all", factor=3),
+)
+claim(
+    ms["dynamic"] > 2 * ms["all"],
+    f"Dynamic int8 takes {ms['dynamic'] / ms['compiled']:.1f} times as long as fp32, static int8 "
+    f"{ms['all'] / ms['compiled']:.2f} times.",
+    "Run the cell with perf_analyzer again.",
+    premise=setup.repeated(table, "dynamic", "all", factor=3),
+    id="precision.dynamic",
+)
+claim(
+    changed["not_last"] < changed["all"] and changed["not_last"] <= 2,
+    f"All layers in int8: {changed['all']:.0f} of 200 verdicts changed. With the last layer in fp32: "
+    f"{changed['not_last']:.0f}, and with the first one, too: {changed['not_ends']:.0f}.",
+    "Run the cells from the calibration on again.",
+    id="precision.last",
+)
+
+# %% [markdown]
+# - `half`: this CPU's programs compute in fp32, so ONNX Runtime converts. On a GPU with fp16 units the same file is faster.
+# - `brain`: OpenVINO takes bf16 by itself if the processor has it.
+# - `dynamic`: made for large matrix products, as in language models. Its convolutions have slow programs.
+
+# %% [markdown]
+# Why does the *last* layer matter so much, although it has few weights? Nothing comes behind it that evens out its rounding: it is the score. And the first layer sees the picture itself. So begin with these two when verdicts change: the last one costs next to no time.
+#
+# ## The step
+#
+# From `compiled` to `not_last`:
+
+# %%
+from workbook.lessons import scoreboard
+
+step = scoreboard.add(lab, "precision", before="compiled", after="not_last", what="int8, last fp32")
+scoreboard.draw()
+
+# %%
+claim(
+    step.changed <= 2,
+    f"The throughput is ×{step.gain:.2f}, and {step.changed} of 200 verdicts changed.",
+    "Run the cell before this one again.",
+    id="precision.step",
+)
+
+# %% [markdown]
+# The slides promise that fp16 is faster "not on all GPUs", and name no figure. Compare in your own table which precision your hardware has programs for.
+#
+# ## Three mistakes
+
+# %%
+setup.mistakes(lab)
+
+# %% [markdown]
+# ## Your turn
+#
+# Somebody was in a hurry, and calibrated `hurried` with black pictures. Correct [its program](models/hurried/quantize.py), so that at most 2 of 200 verdicts change. Save it, and run the cell: it runs the program.
+
+# %%
+setup.quantize(models)
+lab.load("hurried")
+task("precision.calibrated", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Which layer should stay in fp32? This program tries each one on typical inputs:
+
+# %%
+show("at_work/to_int8.py")
+
+# %% tags=["triton"]
+# %run at_work/to_int8.py {models}/network.onnx {models}/training.npy {models}/best.onnx
+
+# %% [markdown]
+# ## What to remember
+#
+# - Static int8: for convolutions and large layers. Calibrate with inputs like those of your users.
+# - fp16 and bf16 need hardware and programs for them; dynamic int8 is for large matrix products.
+# - Look at changed verdicts. If too many change, leave the last layer in fp32, then the first one.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>An fp16 file is half as large, and as slow as before on your CPU. What has it gained?</summary>
+#
+# A smaller file to copy and load. Computing is as before, and conversions come on top.
+#
+# </details>
+#
+# <details><summary>After a new camera, the int8 model errs more than the fp32 one. Both have the same weights. Why?</summary>
+#
+# Its calibration has measured the ranges of the old camera's pictures. Numbers outside of these ranges are cut off. Calibrate again.
+#
+# </details>
+#
+# <details><summary>Two of 200 verdicts changed. Are these the two that were wrong before?</summary>
+#
+# Perhaps: a changed verdict may be right now. Most are pictures whose score was near 0. Compare with true labels if you have them.
+#
+# </details>

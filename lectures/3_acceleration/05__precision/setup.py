@@ -1,0 +1,104 @@
+"""For 05__precision: the network and pictures, premises, and three mistakes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from workbook import zoo
+from workbook.common.errors import WorkbookError
+from workbook.lessons import formats
+from workbook.lessons import mistakes as made
+from workbook.lessons.premises import Premise, steady
+from workbook.lessons.shared import quiet
+from workbook.server import Triton
+
+#: Pictures for the calibration.
+_CALIBRATION = 200
+
+
+def prepare(models: Path) -> None:
+    """Write the network as ONNX for three models, and two sets of pictures.
+
+    `network.onnx` has an input `image` (rows, 3, 64, 64) and an output `logits`. `pictures.npy` are
+    the 200 pictures of `formats`; `training.npy` are 200 of those that the network was trained on.
+    Warnings of exporters are hidden.
+    """
+    import logging
+
+    import torch
+
+    quiet.hide_warnings()
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
+    logging.getLogger().setLevel(logging.ERROR)  # quantize_static advises to pre-process
+    file = models / "network.onnx"
+    torch.onnx.export(
+        formats.network(),
+        (torch.zeros(1, 3, 64, 64),),
+        file,
+        input_names=["image"],
+        output_names=["logits"],
+        dynamic_axes={"image": {0: "rows"}, "logits": {0: "rows"}},
+        dynamo=False,
+    )
+    for name in ("compiled", "brain"):
+        (models / name / "1").mkdir(exist_ok=True)
+        shutil.copy(file, models / name / "1/model.onnx")
+    np.save(models / "pictures.npy", formats.pictures())
+    files = zoo.data.focus_files("train")[0][:_CALIBRATION]
+    np.save(models / "training.npy", zoo.data.pixels(files))
+
+
+def repeated(table: pd.DataFrame, *names: str, factor: float = 1.4) -> Premise:
+    """Premise: repeated measurements of these models' compute times agree within a factor."""
+    return steady([1.0, table.loc[list(names), "spread"].max()], factor)
+
+
+def quantize(models: Path) -> None:
+    """Run the program of the model `hurried`.
+
+    Raises:
+        WorkbookError: the program failed; the message has its last lines.
+    """
+    program = models / "hurried/quantize.py"
+    (program.parent / "1").mkdir(exist_ok=True)
+    ran = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, check=False, timeout=300
+    )
+    if ran.returncode:
+        lines = ran.stderr.strip().splitlines()[-3:]
+        raise WorkbookError(
+            f"quantize.py failed: {' '.join(lines)}",
+            where=str(program),
+            todo="Correct the program, save it, and run the cell again.",
+        )
+
+
+def mistakes(server: Triton) -> made.Results:
+    """Provoke mistakes with precisions: a file in fp16 throughout, and two wrong types."""
+    return made.provoke(
+        server,
+        "compiled",
+        {
+            "a file whose inputs are fp16, too": _whole,
+            "an input in fp16": made.config(
+                'name: "image"\n  data_type: TYPE_FP32', 'name: "image"\n  data_type: TYPE_FP16'
+            ),
+            "a type that does not exist": made.config("TYPE_FP32", "TYPE_FLOAT16"),
+        },
+    )
+
+
+def _whole(home: Path) -> str:
+    import onnx
+    from onnxconverter_common import float16
+
+    file = home / "1/model.onnx"
+    onnx.save(float16.convert_float_to_float16(onnx.load(file)), file)
+    return "convert_float_to_float16 without keep_io_types"

@@ -1,0 +1,37 @@
+"""A sequence that survives a restart of the server: python resume.py MODEL INPUT NUMBERS…
+
+The server keeps the state, and loses it when it restarts or the model is loaded again. Then it
+refuses a request without the flag start. So the client keeps its history, and sends it again.
+"""
+
+import os
+import sys
+
+import numpy as np
+import tritonclient.grpc as grpc
+from tritonclient.utils import InferenceServerException
+
+model, name = sys.argv[1:3]
+numbers = [float(number) for number in sys.argv[3:]]
+client = grpc.InferenceServerClient(os.environ.get("TRITON_GRPC", "localhost:8001"))
+history = []
+
+
+def send(number, *, start):
+    value = grpc.InferInput(name, [1, 1], "FP32")
+    value.set_data_from_numpy(np.array([[number]], np.float32))
+    return client.infer(model, [value], sequence_id=os.getpid(), sequence_start=start)
+
+
+for number in numbers:
+    history.append(number)
+    try:
+        answer = send(number, start=len(history) == 1)
+    except InferenceServerException as error:
+        if "START" not in error.message():
+            raise
+        print("The server has no state of this sequence: its history is sent again.")
+        for place, old in enumerate(history):
+            answer = send(old, start=place == 0)
+    output = answer.get_response().outputs[0].name
+    print(f"{number:g} → {answer.as_numpy(output).ravel()[0]:.3f}")

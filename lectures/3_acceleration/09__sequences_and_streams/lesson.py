@@ -1,0 +1,318 @@
+# ---
+# title: Sequences and streams
+# minutes: 25
+# ---
+
+# %% [markdown]
+# # Sequences and streams
+#
+# **Question.** A model may remember what a client sent before, and it may answer in parts. What does each cost, and what does it save?
+#
+# How they work is in [Sequences](../../1_architecture/04__sequences/04__sequences.ipynb) and [Generate](../../1_architecture/11__generate/11__generate.ipynb). Here we measure them.
+
+# %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("sequences_and_streams")
+place(models, "models/carried", "models/kept", "models/parts", "models/at_once")
+setup.prepare(models)  # an ONNX network that carried and kept share
+lab = laboratory(models)  # a Triton server of this notebook's own
+
+# %% [markdown]
+# ## Where is the state?
+#
+# A camera sends the brightness of its frames, and the network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*. The state has a million numbers, as large models' states do. `carried` knows no sequences: clients send the state with each frame. With `kept`, the server has it:
+
+# %%
+show("models/carried/config.pbtxt", "models/kept/config.pbtxt")
+
+# %%
+predict(
+    "streams.state",
+    "The same network, on the same machine. How long does a request to `kept` take, compared with one "
+    "to `carried`?",
+    {
+        "about as long: the computation is the same": "4 MB travel to the server and back with each "
+        "frame of carried. Copying them takes longer than to compute.",
+        "less than half as long": None,
+        "longer: the server must look for the state": "To find a sequence's state is a look into a table.",
+    },
+)
+
+# %% tags=["triton"]
+import os
+import time
+
+import numpy as np
+import tritonclient.grpc as grpc
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+
+
+def tensor(name, array):
+    return grpc.InferInput(name, array.shape, "FP32").set_data_from_numpy(array)
+
+
+# %% tags=["triton"]
+def carried(frames):
+    """Send frames with their state; return the last answer and each request's milliseconds."""
+    state, ms = np.zeros((1, 1_000_000), np.float32), []
+    for frame in frames:
+        began = time.perf_counter()
+        inputs = [tensor("frame", np.full((1, 1), frame, np.float32)), tensor("before", state)]
+        answer = client.infer("carried", inputs)
+        state = answer.as_numpy("after")
+        ms.append(1000 * (time.perf_counter() - began))
+    return answer.as_numpy("brightness").item(), ms
+
+
+# %% tags=["triton"]
+def kept(frames, sequence):
+    """Send frames alone, as one sequence; return the last answer and each request's milliseconds."""
+    ms = []
+    for place, frame in enumerate(frames):
+        flags = {"sequence_start": place == 0, "sequence_end": place == len(frames) - 1}
+        began = time.perf_counter()
+        inputs = [tensor("frame", np.full((1, 1), frame, np.float32))]
+        answer = client.infer("kept", inputs, sequence_id=sequence, **flags)
+        ms.append(1000 * (time.perf_counter() - began))
+    return answer.as_numpy("brightness").item(), ms
+
+
+# %% tags=["triton"]
+frames = np.random.default_rng(0).random(50)
+last, times = {}, {}
+last["carried"], times["carried"] = carried(frames)
+last["kept"], times["kept"] = kept(frames, sequence=1)
+for name, ms in times.items():
+    print(f"{name:8} answer {last[name]:.5f}, median {np.median(ms):.1f} ms")
+
+# %%
+ratio = np.median(times["kept"]) / np.median(times["carried"])
+side = (
+    "less than half as long"
+    if ratio < 0.5
+    else "about as long: the computation is the same"
+    if ratio < 1.5
+    else "longer: the server must look for the state"
+)
+compare("streams.state", side, premise=setup.calm(times))
+claim(
+    ratio < 0.7 and abs(last["kept"] - last["carried"]) < 1e-5,
+    f"Both answer {last['kept']:.3f}. A request to kept takes {ratio:.0%} of the time.",
+    "Run the cell with the frames again.",
+    premise=setup.calm(times),
+    id="streams.state",
+)
+
+# %% [markdown]
+# What remains with `kept` is the computation: the state is read and written in the server's memory. What the server spends on it, its statistics tell:
+
+# %% tags=["triton"]
+import pandas as pd
+
+rows = {}
+for name in ("carried", "kept"):
+    stats = client.get_inference_statistics(name, as_json=True)["model_stats"][0]["inference_stats"]
+    count = int(stats["success"]["count"])
+    parts = ("queue", "compute_input", "compute_infer", "compute_output")
+    rows[name] = {part: int(stats[part].get("ns", 0)) / count / 1e6 for part in parts}
+    rows[name]["at the client"] = np.mean(times[name])
+pd.DataFrame(rows).T.round(2)  # ms per request
+
+# %% [markdown]
+# The difference between `at the client` and the server's parts is the way: to pack 4 MB, to send them, to unpack them, twice.
+#
+# ## What it costs
+#
+# The state is in one server's memory. So all requests of a sequence have to reach this server, and only while it lives:
+
+# %%
+predict(
+    "streams.reload",
+    "In the middle of a sequence, the model is loaded again. What does the next frame get?",
+    {
+        "an answer, as if nothing had happened": "The state was in the memory of the unloaded model.",
+        "an answer, with a state that begins anew": "The server would have to guess that a sequence "
+        "may begin here. Only the flag start says so.",
+        "an error": None,
+    },
+)
+
+# %% tags=["triton"]
+from tritonclient.utils import InferenceServerException
+
+frame = [tensor("frame", np.ones((1, 1), np.float32))]
+client.infer("kept", frame, sequence_id=7, sequence_start=True)
+client.unload_model("kept")
+client.load_model("kept")
+try:
+    outcome = client.infer("kept", frame, sequence_id=7).as_numpy("brightness").item()
+except InferenceServerException as error:
+    outcome = error.message()
+print(outcome)
+
+# %%
+refused = isinstance(outcome, str)
+kinds = "an error" if refused else "an answer, with a state that begins anew"
+compare("streams.reload", kinds, premise=setup.loaded(lab))
+claim(
+    refused and "START" in outcome,
+    "After the load, the server knows nothing of the sequence, and refuses its next request.",
+    "Run the cell above again.",
+    id="streams.reload",
+)
+
+# %% [markdown]
+# So clients need a plan for this error: the program at the end has one. **Where it does not help:** small states. With ten numbers, the way costs next to nothing, and any server can answer.
+#
+# ## Answers in parts
+#
+# `parts` and `at_once` make the same 40 parts, 5 ms each. `parts` is *decoupled*: it sends each at once.
+
+# %% tags=["triton"]
+# !cat $TRITON_MODELS/parts/1/model.py
+
+# %%
+predict(
+    "streams.first",
+    "When does the client have the first part, and when the last one?",
+    {
+        "first: 40 times earlier; last: at about the same time": None,
+        "first: 40 times earlier; last: much later": "A response takes far less than a millisecond "
+        "to send. That is little beside 5 ms of work.",
+        "both at about the same time": "A decoupled model's responses do not wait for each other.",
+    },
+)
+
+# %% tags=["triton"]
+import queue
+
+
+def stream(model, count, ms):
+    """Send one request over a stream; return when each response came, in milliseconds."""
+    answers = queue.Queue()
+    client.start_stream(lambda result, error: answers.put((time.perf_counter(), result or error)))
+    began, times, final = time.perf_counter(), [], False
+    plan = tensor("plan", np.array([count, ms], np.float32))
+    client.async_stream_infer(model, [plan], enable_empty_final_response=True)
+    while not final:
+        moment, answer = answers.get(timeout=60)
+        response = answer.get_response()
+        times += [1000 * (moment - began)] * bool(response.outputs)
+        final = response.parameters["triton_final_response"].bool_param
+    client.stop_stream()
+    return times
+
+
+# %% tags=["triton"]
+slow = {model: stream(model, 40, 5) for model in ("parts", "at_once")}
+for model, came in slow.items():
+    print(f"{model:8} {len(came):2} responses, first {came[0]:.0f} ms, last {came[-1]:.0f} ms")
+
+# %%
+earlier = slow["at_once"][0] / slow["parts"][0]
+later = slow["parts"][-1] / slow["at_once"][-1]
+when = (
+    "both at about the same time"
+    if earlier < 3
+    else "first: 40 times earlier; last: at about the same time"
+    if later < 1.75
+    else "first: 40 times earlier; last: much later"
+)
+compare("streams.first", when, premise=setup.forty(slow))
+claim(
+    len(slow["parts"]) == 40 and earlier > 3,
+    f"The first of 40 parts came {earlier:.0f} times earlier than all at once; the last one after "
+    f"{later:.2f} times as long.",
+    "Run the cell with the 40 parts again.",
+    premise=setup.forty(slow),
+    id="streams.first",
+)
+
+# %% [markdown]
+# A user who reads along waits for the first part only. But a response has a price, too. What if a part takes no time to compute?
+
+# %% tags=["triton"]
+quick = {}
+for model in ("parts", "at_once"):
+    quick[model] = min(stream(model, 1000, 0)[-1] for _ in range(3))
+    print(f"{model:8} 1,000 parts without work: {quick[model]:.1f} ms")
+print(f"so a response costs {(quick['parts'] - quick['at_once']) / 1000:.3f} ms")
+
+# %%
+claim(
+    quick["parts"] > 3 * quick["at_once"],
+    f"A thousand parts that take no time: {quick['parts']:.0f} ms one by one, "
+    f"{quick['at_once']:.0f} ms at once.",
+    "Run the cell above again.",
+    id="streams.price",
+)
+
+# %% [markdown]
+# So send parts that are worth a response each: tokens of a language model, not numbers of a vector. `at_once` also batches with other requests; a stream's parts do not.
+#
+# ## The scoreboard
+#
+# A stateless network has no row to win here. So far:
+
+# %%
+from workbook.lessons import scoreboard
+
+scoreboard.draw()
+
+# %% [markdown]
+# ## Three mistakes
+
+# %%
+setup.mistakes(lab)
+
+# %% [markdown]
+# ## Your turn
+#
+# `yours` has a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. Save it, and run the cell.
+
+# %%
+setup.yours(models)  # the network, and your config
+lab.load("yours")
+task("streams.kept", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# A client of a stateful model whose sequence survives a restart of the server:
+
+# %%
+show("at_work/resume.py")
+
+# %% tags=["triton"]
+# %run at_work/resume.py kept frame 1 2 3
+
+# %% [markdown]
+# ## What to remember
+#
+# - Keep a large state in the server: it saves the way. With a small one, let any server answer.
+# - A server's state is lost with the model. Clients need a plan for the error.
+# - Answer in parts if a user reads along. Each response has a price: make parts that are worth it.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A state of 40 bytes, three servers behind a balancer. Where do you keep it?</summary>
+#
+# With the client. The way costs nothing, and each request may go to any server.
+#
+# </details>
+#
+# <details><summary>A decoupled model sends 10,000 numbers, one per response. What do you change?</summary>
+#
+# Send them in a few responses of many numbers each. A response has a fixed price.
+#
+# </details>
+#
+# <details><summary>Users see the first word after 8 s, although the model is decoupled. Where do you look?</summary>
+#
+# At the queue: a stream helps after the request has begun to be computed. And at the model: perhaps it collects its parts before it sends them.
+#
+# </details>
