@@ -98,7 +98,7 @@ claim(
 #
 # 95 of 100 requests take no longer than *p95*; *p50* is the median. *Throughput*: answered requests per second.
 #
-# How many requests does a p99 need? We send 4,000, and compute p99 of each 100 in a row, then of each 1,000.
+# How many requests does a p99 need? We send 3,000, and compute p99 of each 100 in a row, then of each 1,000.
 
 # %% tags=["triton"]
 warm = latencies[20:]
@@ -106,7 +106,7 @@ for percent in (50, 95, 99):
     print(f"p{percent}: {np.percentile(warm, percent):.2f} ms")
 print(f"mean {warm.mean():.2f} ms, throughput {1000 / warm.mean():.0f} per second")
 
-many = blocking("single", image, 4000)
+many = blocking("single", image, 3000)
 for size in (100, 1000):
     p99s = np.percentile(many.reshape(-1, size), 99, axis=1)
     print(f"p99 of {size} requests: between {p99s.min():.1f} and {p99s.max():.1f} ms")
@@ -117,7 +117,7 @@ claim(
     few > enough,
     f"Of 100 requests each, the largest p99 is {few:.1f} times the smallest; of 1,000 each, "
     f"{enough:.1f} times.",
-    "Run the cell with the 4,000 requests again.",
+    "Run the cell with the 3,000 requests again.",
     id="point_a.percentile",
 )
 
@@ -144,7 +144,7 @@ predict(
 # %% language="bash" tags=["triton"]
 # for clients in 1 2 4 8; do  # input data: zeros; by default they are random bits, NaN among them
 #   perf_analyzer -m single -i grpc -u $TRITON_GRPC --concurrency-range $clients \
-#     --input-data zero -p 1000 -s 100 -r 10 --verbose-csv -f $TRITON_MODELS/$clients.csv | grep -E '^Concurrency'
+#     --input-data zero -p 600 -s 100 -r 10 --verbose-csv -f $TRITON_MODELS/$clients.csv | grep -E '^Concurrency'
 # done
 
 # %% tags=["triton"]
