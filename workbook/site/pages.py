@@ -89,7 +89,7 @@ def _fold(cell: NotebookNode, *, whole: bool) -> None:
 
 def _is_harness(code: str) -> bool:
     """Whether a cell only asks, compares, claims or shows a task, apart from imports."""
-    if re.search(r"(?m)^[%!]", code):
+    if re.search(r"(?m)^\s*[%!]", code):
         return False
     statements = [line for line in ast.parse(code).body if not isinstance(line, ast.ImportFrom)]
     calls: list[Any] = [getattr(line, "value", None) for line in statements]
