@@ -30,7 +30,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     """A server with the network as TorchScript."""
     models = tmp_path_factory.mktemp("formats")
     (models / "focus_torch/1").mkdir(parents=True)
-    torch.jit.script(formats.network()).save(str(models / "focus_torch/1/model.pt"))
+    formats.save_torchscript(models / "focus_torch/1/model.pt")
     (models / "focus_torch/config.pbtxt").write_text(CONFIG)
     server = laboratory(models)
     yield server

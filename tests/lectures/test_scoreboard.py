@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from workbook.common.errors import WorkbookError
 from workbook.lessons import formats, laboratory, scoreboard
@@ -46,7 +45,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     kinds = {"single": "", "batched": "dynamic_batching { }\n"}
     for name, more in (kinds | {"kept": "response_cache { enable: true }\n"}).items():
         (models / name / "1").mkdir(parents=True)
-        torch.jit.script(formats.network()).save(str(models / name / "1/model.pt"))
+        formats.save_torchscript(models / name / "1/model.pt")
         (models / name / "config.pbtxt").write_text(CONFIG + more)
     server = laboratory(models)
     yield server

@@ -126,6 +126,15 @@ def network() -> Any:
     return classifiers.load("focus_cnn")
 
 
+def save_torchscript(*files: Path) -> None:
+    """Compile the network by `torch.jit.script`, and write it into each of these files."""
+    import torch
+
+    script = torch.jit.script(network())
+    for file in files:
+        script.save(str(file))
+
+
 @functools.cache
 def files() -> list[bytes]:
     """The 200 pictures as JPEG files, 96 to 192 pixels wide."""

@@ -49,6 +49,14 @@ class Results:
     loaded: tuple[str, ...]
     changes: Mapping[str, str]
 
+    def plus(self, name: str, change: str, refused: Refusal | None) -> Results:
+        """These results and that of one more mistake; `refused` is None if nothing was refused."""
+        return Results(
+            {**self.refused, **({name: refused} if refused else {})},
+            self.loaded + (() if refused else (name,)),
+            {**self.changes, name: change},
+        )
+
     def _ipython_display_(self) -> None:
         for name, change in self.changes.items():
             cards.show(self._card(name, change))
@@ -140,6 +148,24 @@ def config(old: str, new: str) -> Change:
         if not old.strip():
             return f"Added: `{new}`"
         return f"`{old}` → `{new}`" if new.strip() else f"Without `{old}`"
+
+    return change
+
+
+def append(text: str, words: str = "") -> Change:
+    """A mistake in config.pbtxt: a text is added at its end.
+
+        append('optimization { graph { level: "all" } }')
+
+    Args:
+        text: the lines to add.
+        words: how the card describes them; by default it shows the text.
+    """
+
+    def change(home: Path) -> str:
+        file = home / "config.pbtxt"
+        file.write_text(f"{file.read_text('utf-8')}{text}\n", "utf-8")
+        return words or text
 
     return change
 

@@ -22,7 +22,8 @@ false, the card says what differed, and shows no result.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 if TYPE_CHECKING:
@@ -136,6 +137,17 @@ def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
         f"{len(values)} measurements of the same thing differ by a factor of {apart:.1f}, perhaps "
         "because other programs used the cores",
     )
+
+
+def halves_agree(figures: Sequence[float], factor: float = 2) -> Premise:
+    """Premise: the first and the second half of measurements in a row have about equal medians.
+
+    Args:
+        figures: the measurements, at least two.
+        factor: the larger median may be less than this many times the smaller.
+    """
+    half = len(figures) // 2
+    return steady([median(figures[:half]), median(figures[half:])], factor)
 
 
 def clear(ratio: SupportsFloat, limit: float, spread: SupportsFloat = 1.0) -> Premise:

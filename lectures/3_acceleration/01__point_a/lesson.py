@@ -82,12 +82,12 @@ slowest = (
     if times > 2
     else "about the same"
 )
-compare("point_a.first", slowest, premise=setup.calm(latencies[20:]))
+compare("point_a.first", slowest, premise=halves_agree(latencies[20:]))
 claim(
     times > 5,
     f"One of the first three requests took {times:.0f} times as long as the median later.",
     "Run the cell with the requests again: it loads the model anew.",
-    premise=setup.calm(latencies[20:]),
+    premise=halves_agree(latencies[20:]),
     id="point_a.first",
 )
 

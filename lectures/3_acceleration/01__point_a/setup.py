@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +29,7 @@ model_warmup {
 
 def prepare(models: Path) -> None:
     """Write the network as TorchScript beside the model's program, and one picture."""
-    import torch
-
-    torch.jit.script(formats.network()).save(str(models / "single/1/model.pt"))
+    formats.save_torchscript(models / "single/1/model.pt")
     np.save(models / "picture.npy", formats.pictures()[:1])
 
 
@@ -40,12 +37,6 @@ def p99_spread(found: Latencies, size: int) -> float:
     """The largest p99 of `size` latencies in a row over the smallest."""
     each = np.percentile(found.reshape(-1, size), 99, axis=1)
     return float(each.max() / each.min())
-
-
-def calm(found: Sequence[float]) -> Premise:
-    """Premise: both halves of the latencies have about the same median."""
-    half = len(found) // 2
-    return steady([float(np.median(found[:half])), float(np.median(found[half:]))], 2)
 
 
 def alike(throughputs: Latencies) -> Premise:
@@ -72,24 +63,15 @@ def often(found: Latencies) -> Premise:
 
 def mistakes(server: Triton) -> made.Results:
     """Provoke mistakes of a first deployment: two of a warm-up, and a GPU that is not there."""
-
-    def warm_up(home: Path) -> str:
-        config = home / "config.pbtxt"
-        config.write_text(config.read_text("utf-8") + _WARM_UP, "utf-8")
-        return "model_warmup with dims: [ 3, 224, 224 ]"
-
-    def eight(home: Path) -> str:
-        config = home / "config.pbtxt"
-        text = _WARM_UP.replace("224, 224", "64, 64").replace("batch_size: 1", "batch_size: 8")
-        config.write_text(config.read_text("utf-8") + text, "utf-8")
-        return "model_warmup with batch_size: 8"
-
+    eight = _WARM_UP.replace("224, 224", "64, 64").replace("batch_size: 1", "batch_size: 8")
     return made.provoke(
         server,
         "single",
         {
-            "a warm-up of another shape": warm_up,
-            "a warm-up of eight pictures": eight,
+            "a warm-up of another shape": made.append(
+                _WARM_UP, "model_warmup with dims: [ 3, 224, 224 ]"
+            ),
+            "a warm-up of eight pictures": made.append(eight, "model_warmup with batch_size: 8"),
             "an instance on a GPU": made.config("KIND_CPU", "KIND_GPU"),
         },
     )

@@ -24,11 +24,7 @@ _LIMITER = 'rate_limiter { resources { name: "core" count: 1 } }'
 
 def prepare(models: Path) -> None:
     """Write the network's file beside the programs that read it."""
-    import torch
-
-    network = torch.jit.script(formats.network())
-    for name in ("single", "pair"):
-        network.save(str(models / name / "1/model.pt"))
+    formats.save_torchscript(*(models / name / "1/model.pt" for name in ("single", "pair")))
 
 
 def changed(server: Triton) -> int:
@@ -140,11 +136,7 @@ def mistakes(server: Triton, models: Path) -> made.Results:
             refused = _refusal(other, "pair")
     finally:
         set_addresses(server)
-    return made.Results(
-        {**results.refused, **({name: refused} if refused else {})},
-        results.loaded + (() if refused else (name,)),
-        {**results.changes, name: f"`tritonserver {option}`"},
-    )
+    return results.plus(name, f"`tritonserver {option}`", refused)
 
 
 def _refusal(server: Triton, model: str) -> Refusal | None:

@@ -29,9 +29,7 @@ def prepare(models: Path) -> None:
     """
     import torch
 
-    focus = torch.jit.script(formats.network())
-    for name in ("pair", "batched"):
-        focus.save(str(models / name / "1/model.pt"))
+    formats.save_torchscript(*(models / name / "1/model.pt" for name in ("pair", "batched")))
     shutil.copytree(models / "batched", models / "dense", dirs_exist_ok=True)
     torch.jit.script(dense()).save(str(models / "dense/1/model.pt"))
     file = models / "dense/config.pbtxt"
@@ -113,11 +111,7 @@ def mistakes(server: Triton) -> made.Results:
     )
     name = "a request above max_batch_size"
     refused = _refusal(server, "batched", rows=17)
-    return made.Results(
-        {**results.refused, **({name: refused} if refused else {})},
-        results.loaded + (() if refused else (name,)),
-        {**results.changes, name: "17 pictures in one request"},
-    )
+    return results.plus(name, "17 pictures in one request", refused)
 
 
 def _refusal(server: Triton, model: str, rows: int) -> Refusal | None:

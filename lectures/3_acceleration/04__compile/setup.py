@@ -28,12 +28,11 @@ _SHORT = {"MaxPool": "Pool", "GlobalAveragePool": "Mean", "ReorderOutput": "Reor
 
 def prepare(models: Path) -> None:
     """Write the network for each model, and pictures. Warnings of exporters are hidden."""
-    import torch
 
     quiet.hide_warnings()
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
     focus_files.save(models)
-    torch.jit.script(formats.network()).save(str(models / "batched/1/model.pt"))
+    formats.save_torchscript(models / "batched/1/model.pt")
     shutil.copy(models / "network.pt", models / "flexible/1/network.pt")
 
 
@@ -110,25 +109,14 @@ def mistakes(server: Triton) -> made.Results:
         server,
         "compiled",
         {
-            "a level in words": _added('optimization { graph { level: "all" } }'),
+            "a level in words": made.append('optimization { graph { level: "all" } }'),
             "a number of threads in words": made.config('string_value: "1"', 'string_value: "one"'),
-            "an accelerator that does not exist": _added(
+            "an accelerator that does not exist": made.append(
                 "optimization { execution_accelerators {\n"
                 '  cpu_execution_accelerator: [ { name: "inductor" } ]\n} }'
             ),
         },
     )
-
-
-def _added(text: str) -> Any:
-    """A change of `mistakes`: this text at the end of the config."""
-
-    def change(home: Path) -> str:
-        config = home / "config.pbtxt"
-        config.write_text(config.read_text("utf-8") + text + "\n", "utf-8")
-        return text
-
-    return change
 
 
 def _row(axes: Any, height: int, boxes: list[tuple[str, int]]) -> None:

@@ -24,10 +24,9 @@ _REQUESTS, _DIFFERENT, _CLIENTS = 400, 10_000, 8
 def prepare(models: Path) -> None:
     """Write the network beside its program, a model that takes every 16th pixel, and pictures."""
     import onnx
-    import torch
     from onnx import TensorProto, helper
 
-    torch.jit.script(formats.network()).save(str(models / "batched/1/model.pt"))
+    formats.save_torchscript(models / "batched/1/model.pt")
     np.save(models / "pictures.npy", formats.pictures())
     numbers = {"starts": [0, 0], "ends": [512, 512], "axes": [1, 2], "steps": [16, 16]}
     graph = helper.make_graph(
