@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import re
@@ -165,7 +166,12 @@ def test_requests_that_end_the_server(tmp_path: Path, monkeypatch: pytest.Monkey
         assert record is not None
         for sent in ENDS_IT.values():
             before = record.process()
-            answer_to(urlsplit(server.url).netloc, INFER + sent)
+            # A server that sees the end of the connection first does not read the request.
+            for _ in range(5):
+                answer_to(urlsplit(server.url).netloc, INFER + sent)
+                with contextlib.suppress(AssertionError):
+                    until(lambda: record.process() != before, "it has ended", seconds=10)  # noqa: B023
+                    break
             until(lambda: record.process() != before and record.is_listening(), "started again")  # noqa: B023
             until(lambda: server.ready("m0"), "its model is loaded again")
             is_well(server)

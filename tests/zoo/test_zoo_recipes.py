@@ -93,6 +93,7 @@ def test_digits_cnn() -> None:
     assert accuracy(nets.predict(classifiers.load("digits_cnn"), split.x_test), split.y_test) > 0.96
 
 
+@pytest.mark.server  # it builds the network if no other test has
 def test_focus_cnn() -> None:
     """It is unsure for unclear pictures; another way to resize pictures changes verdicts."""
     import io
@@ -111,6 +112,7 @@ def test_focus_cnn() -> None:
     assert 1 <= np.sum((others > 0) != (scores > 0)) < 40
 
 
+@pytest.mark.server  # it builds the network if no other test has
 def test_photo_cnn() -> None:
     split = data.photo_crops()
     logits = nets.predict(classifiers.load("photo_cnn"), data.normalise(split.x_test[:128]))

@@ -57,7 +57,7 @@ ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
 RESTARTS, WITHIN = 3, 60.0  # at most this many restarts within this many seconds
 ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the signals by which somebody ends it
-CRASHED = re.compile(rb"^Signal \((?:6|11)\) received\.$", re.MULTILINE)  # SIGABRT, SIGSEGV
+CRASHED = re.compile(rb"^Signal \((6|11)\) received\.$", re.MULTILINE)  # SIGABRT, SIGSEGV
 PATIENCE = 3.0  # seconds from that line until the server has ended; the trace takes some tenths
 LOAD = "--load-model="
 EXPLICIT = "--model-control-mode=explicit"
@@ -308,16 +308,19 @@ def wait(
         lecture: decides when the server is paused; None for a server that is not a lecture's.
     """
     watched = [wake] + ([owner] if owner is not None else [])
-    last, crashed_at = b"", None
+    last, crash, crashed_at = b"", None, 0.0
     while server.poll() is None:
         if loader is not None:
             loader.poll()
-        if crashed_at is None:
+        if crash is None:
             text = last + lines.read()
-            crashed_at = time.monotonic() if CRASHED.search(text) else None
+            crash, crashed_at = CRASHED.search(text), time.monotonic()
             last = text[text.rfind(b"\n") + 1 :][:64]  # a line that is not written to its end
         elif time.monotonic() - crashed_at > PATIENCE:
             server.kill()
+            server.wait()
+            server.returncode = -int(crash[1])  # the signal that ended it is not our SIGKILL
+            return ""
         ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready:
             words = os.read(owner, 256)

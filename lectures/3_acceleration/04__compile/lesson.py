@@ -1,6 +1,6 @@
 # ---
 # title: Compile
-# minutes: 27
+# minutes: 25
 # ---
 
 # %% [markdown]

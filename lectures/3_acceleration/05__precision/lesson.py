@@ -1,6 +1,6 @@
 # ---
 # title: Precision
-# minutes: 27
+# minutes: 21
 # ---
 
 # %% [markdown]
