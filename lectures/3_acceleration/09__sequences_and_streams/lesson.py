@@ -22,10 +22,13 @@ lab = laboratory(models)  # a Triton server of this notebook's own
 # %% [markdown]
 # ## Where is the state?
 #
-# A camera sends the brightness of its frames, and the network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*. The state has a million numbers, as large models' states do. `carried` knows no sequences: clients send the state with each frame. With `kept`, the server has it:
+# A camera sends the brightness of its frames, and the network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*. Its answer, *brightness*, is the mean of *after*. The state is a tensor of a million numbers. `carried` knows no sequences: clients send the state with each frame. With `kept`, the server has it:
 
 # %%
 show("models/carried/config.pbtxt", "models/kept/config.pbtxt")
+
+# %% [markdown]
+# `state` names the two tensors that clients of `kept` do not see, and `initial_state` is the first *before*. `oldest` keeps up to 8 sequences open. A client of `kept` gives each request the number of its sequence, the first one the flag *start*, and the last one *end* ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
 
 # %%
 predict(
@@ -36,7 +39,8 @@ predict(
         "about as long: the computation is the same": "4 MB travel to the server and back with each "
         "frame of carried. Copying them takes longer than to compute.",
         "less than half as long": None,
-        "longer: the server must look for the state": "To find a sequence's state is a look into a table.",
+        "longer: the server must look for the state": "The server finds the state by the number of the "
+        "sequence. The next table has the times in the server: `queue` is small.",
     },
 )
 
@@ -107,7 +111,7 @@ claim(
 )
 
 # %% [markdown]
-# What remains with `kept` is the computation: the state is read and written in the server's memory. What the server spends on it, its statistics tell:
+# Where do the milliseconds go? The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) tell: `compute_input` is the time to prepare the inputs, `compute_output` that to extract the outputs. They are means of all requests since the model was loaded; the client's are those of the last run:
 
 # %% tags=["triton"]
 import pandas as pd
@@ -122,16 +126,17 @@ for name in ("carried", "kept"):
 pd.DataFrame(rows).T.round(2)  # ms per request
 
 # %% [markdown]
-# The difference between `at the client` and the server's parts is the way: to pack 4 MB, to send them, to unpack them, twice.
-#
+# With `carried`, 4 MB of *after* are an output, so `compute_output` is large. What `at the client` has beyond the sum of the server's parts is the way: to pack 4 MB, to send them, to unpack them, twice. With `kept` next to nothing is left of it.
+
+# %% [markdown]
 # ## What it costs
 #
-# The state is in one server's memory. So all requests of a sequence have to reach this server, and only while it lives:
+# The state is in one server's memory. So all requests of a sequence have to reach this server. And what if the model is unloaded, and loaded again?
 
 # %%
 predict(
     "streams.reload",
-    "In the middle of a sequence, the model is loaded again. What does the next frame get?",
+    "In the middle of a sequence, the model is unloaded, and loaded again. What does the next frame get?",
     {
         "an answer, as if nothing had happened": "The state was in the memory of the unloaded model.",
         "an answer, with a state that begins anew": "The server would have to guess that a sequence "
@@ -165,11 +170,21 @@ claim(
 )
 
 # %% [markdown]
-# So clients need a plan for this error: the program at the end has one. **Where it does not help:** small states. With ten numbers, the way costs next to nothing, and any server can answer.
+# So clients need a plan for this error. They keep their history, and send it again, from the flag *start* on:
+
+# %% tags=["triton"]
+repeated, _ = kept(frames, sequence=7)
+print(f"{len(frames)} frames sent again: {repeated:.5f}; before the unload: {last['kept']:.5f}")
+
+# %% [markdown]
+# The server forgets a sequence also if the client pauses too long: one second by default ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
 #
+# **Where it does not help:** small states. `kept` sent one number and got one, and the way cost next to nothing. A state of a few numbers costs hardly more, and any server can answer.
+
+# %% [markdown]
 # ## Answers in parts
 #
-# `parts` and `at_once` make the same 40 parts, 5 ms each. `parts` is *decoupled*: it sends each at once.
+# A request says how many parts it wants, and how many ms each takes: here 40 and 5. `parts` is *decoupled*: it sends each part as soon as it is there. [`at_once`](models/at_once/1/model.py) does the same work, and sends one response at the end.
 
 # %% tags=["triton"]
 # !cat $TRITON_MODELS/parts/1/model.py
@@ -179,8 +194,8 @@ predict(
     "streams.first",
     "When does the client have the first part, and when the last one?",
     {
-        "first: 40 times earlier; last: at about the same time": None,
-        "first: 40 times earlier; last: much later": "A response takes far less than a millisecond "
+        "first: much earlier; last: at about the same time": None,
+        "first: much earlier; last: much later": "A response takes far less than a millisecond "
         "to send. That is little beside 5 ms of work.",
         "both at about the same time": "A decoupled model's responses do not wait for each other.",
     },
@@ -217,9 +232,9 @@ later = slow["parts"][-1] / slow["at_once"][-1]
 when = (
     "both at about the same time"
     if earlier < 3
-    else "first: 40 times earlier; last: at about the same time"
+    else "first: much earlier; last: at about the same time"
     if later < 1.75
-    else "first: 40 times earlier; last: much later"
+    else "first: much earlier; last: much later"
 )
 compare("streams.first", when, premise=setup.forty(slow))
 claim(
@@ -232,7 +247,9 @@ claim(
 )
 
 # %% [markdown]
-# A user who reads along waits for the first part only. But a response has a price, too. What if a part takes no time to compute?
+# A user who reads along waits for the first part only. The last part needs 40 × 5 ms = 200 ms in both models. `time.sleep` may take longer, more so on a busy machine: so the two last times differ.
+#
+# A response has a price, too. What if a part takes no time to compute?
 
 # %% tags=["triton"]
 quick = {}
@@ -251,11 +268,14 @@ claim(
 )
 
 # %% [markdown]
-# So send parts that are worth a response each: tokens of a language model, not numbers of a vector. `at_once` also batches with other requests; a stream's parts do not.
+# Both models call `time.sleep(0)` a thousand times. So the difference is what the responses cost, in server and client together. Send parts that are worth a response each: tokens of a language model, not numbers of a vector.
 #
+# A client needs a gRPC stream ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md)), or [generate_stream](../../1_architecture/11__generate/11__generate.ipynb) over HTTP.
+
+# %% [markdown]
 # ## The scoreboard
 #
-# A stateless network has no row to win here. So far:
+# The network for pictures has no state and one short answer, so it gets no row here. So far:
 
 # %%
 from workbook.lessons import scoreboard
@@ -271,7 +291,7 @@ setup.mistakes(lab)
 # %% [markdown]
 # ## Your turn
 #
-# `yours` has a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. Save it, and run the cell.
+# `yours` is the network of `carried`, with a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. Save it, and run the cell.
 
 # %%
 setup.yours(models)  # the network, and your config
@@ -281,7 +301,7 @@ task("streams.kept", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A client of a stateful model whose sequence survives a restart of the server:
+# A client of a stateful model that keeps its history. If the server refuses a frame, because it has lost the state, the client sends the history again:
 
 # %%
 show("at_work/resume.py")
@@ -290,10 +310,13 @@ show("at_work/resume.py")
 # %run at_work/resume.py kept frame 1 2 3
 
 # %% [markdown]
+# Here no state was lost, so each number was sent once. With each number the history grows, and so does the time to send it again: keep no more than your model's state depends on. The program sends no flag *end*. So the server keeps the sequence until the pause is too long.
+
+# %% [markdown]
 # ## What to remember
 #
 # - Keep a large state in the server: it saves the way. With a small one, let any server answer.
-# - A server's state is lost with the model. Clients need a plan for the error.
+# - A server's state is lost with the model, or after a long pause. Clients send their history again.
 # - Answer in parts if a user reads along. Each response has a price: make parts that are worth it.
 
 # %% [markdown]
@@ -301,7 +324,7 @@ show("at_work/resume.py")
 #
 # <details><summary>A state of 40 bytes, three servers behind a balancer. Where do you keep it?</summary>
 #
-# With the client. The way costs nothing, and each request may go to any server.
+# With the client. 40 bytes on the way cost next to nothing, and each request may go to any server.
 #
 # </details>
 #
