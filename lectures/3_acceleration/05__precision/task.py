@@ -31,8 +31,8 @@ def start(folder: Path) -> Triton:
         "tell it?",
         "PICTURES has 200 typical pictures. The calibration hands them out in batches, as in the "
         "notebook.",
-        "With all layers in int8 too many verdicts still change. `nodes_to_exclude` names the layers "
-        "that stay in fp32: which one makes the logits?",
+        "With all layers in int8 too many verdicts still change. `nodes_to_exclude` names the "
+        "layers that stay in fp32: which one makes the logits?",
     ),
 )
 def calibrated(server: Triton, models: Path) -> None:
