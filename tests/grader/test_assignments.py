@@ -5,10 +5,11 @@ An assignment contributes its mutants.py. `-k a2__forest` runs the tests of one 
 There are hundreds of mutants. `make test ALL=yes` tries the right answers, and one mutant for each
 check. A mutant is judged by the checks that it must fail, and by the checks that these need. Right
 answers, and mutants that are the first for their check, are judged by all checks; `make mutants`
-does this with every mutant. `make test` tries the solution, the release and two mutants of each assignment,
-and all tests that only read the sources. With several workers, one of them runs each assignment's
-mutants, and one its other tests (tests/scheduling.py). The tests that ask the solution's models
-come first: each later one brings models of its own, and the solution's need not be loaded again.
+does this with every mutant. `make test` tries the solution, the release and two mutants of each
+assignment, and all tests that only read the sources. With several workers, one of them runs each
+assignment's mutants, and one its other tests (tests/scheduling.py). The tests that ask the
+solution's models come first: each later one brings models of its own, and the solution's need not
+be loaded again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An ONNX model in int8: python to_int8.py MODEL.onnx INPUTS.npy OUT.onnx
 
-INPUTS.npy has typical inputs, of which 100 are taken. Each layer with weights is left
-out once, so that you see which one costs accuracy. OUT.onnx leaves out the one that costs most.
+INPUTS.npy has typical inputs, of which 100 are taken. Each layer with weights stays in fp32 once,
+so that you see which one costs accuracy. In OUT.onnx, the one that costs most stays in fp32.
 """
 
 import sys
@@ -45,6 +45,6 @@ def drift(keep):
 layers = [n.name for n in onnx.load(source).graph.node if n.op_type in ("Conv", "Gemm", "MatMul")]
 found = {layer: drift([layer]) for layer in layers}
 print(f"all layers in int8: {drift([]):.3g}")
-print(*(f"without {layer}: {moved:.3g}" for layer, moved in found.items()), sep="\n")
+print(*(f"{layer} in fp32: {moved:.3g}" for layer, moved in found.items()), sep="\n")
 best = min(found, key=found.get)
-print(f"{out.name} is without {best}: {drift([best]):.3g}")
+print(f"{out.name} has {best} in fp32: {drift([best]):.3g}")

@@ -17,21 +17,23 @@ client = grpc.InferenceServerClient(os.environ.get("TRITON_GRPC", "localhost:800
 history = []
 
 
-def send(number, *, start):
+def send(number, **flags):
     value = grpc.InferInput(name, [1, 1], "FP32")
     value.set_data_from_numpy(np.array([[number]], np.float32))
-    return client.infer(model, [value], sequence_id=os.getpid(), sequence_start=start)
+    return client.infer(model, [value], sequence_id=os.getpid(), **flags)
 
 
 for number in numbers:
     history.append(number)
     try:
-        answer = send(number, start=len(history) == 1)
+        last = len(history) == len(numbers)
+        answer = send(number, sequence_start=len(history) == 1, sequence_end=last)
     except InferenceServerException as error:
         if "START" not in error.message():
             raise
         print("The server has no state of this sequence: its history is sent again.")
         for place, old in enumerate(history):
-            answer = send(old, start=place == 0)
+            last = place + 1 == len(numbers)
+            answer = send(old, sequence_start=place == 0, sequence_end=last)
     output = answer.get_response().outputs[0].name
     print(f"{number:g} → {answer.as_numpy(output).ravel()[0]:.3f}")
