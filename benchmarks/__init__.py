@@ -4,6 +4,7 @@
     python -m benchmarks cnn start  some of them, by name
     python -m benchmarks peers      this server beside MLServer, BentoML and LitServe
     python -m benchmarks llm        language models; needs `make vllm`
+    python -m benchmarks acceleration  the notebooks of lecture 3, and their scoreboard
     python -m benchmarks endurance  over an hour of load, loads, redeploys: what grows, what fails
     python -m benchmarks grading    grading a class, beside nbgrader's own command
     python -m benchmarks costs      processor time per submission of each assignment
@@ -23,7 +24,7 @@ from rich.console import Console
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from . import cnn, endurance, http, lab, llm, machine, memory, startup, tables
+from . import acceleration, cnn, endurance, http, lab, llm, machine, memory, startup, tables
 from .settings import Settings
 
 #: Name → benchmark, in the order in which they run.
@@ -36,10 +37,11 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "fastapi": http.fastapi,
     "peers": http.compare_peers,
     "llm": llm.measure,
+    "acceleration": acceleration.measure,
     "endurance": endurance.measure,
 }
 #: The benchmarks that run if none is named. The others are left out: the peers build three
-#: environments from the network, the language models need vLLM, and endurance takes over an hour.
+#: environments from the network, the language models need vLLM, and the others take long.
 USUAL = ("start", "lab", "memory", "cnn", "batching", "fastapi")
 
 

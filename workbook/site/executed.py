@@ -90,9 +90,24 @@ def everything(
         with shared_server(missing) as environment:
             for source in missing:
                 report(source.parent.name)
-                found[source] = node = _run(source, environment)
+                found[source] = node = run(source, environment)
                 keep(source, node, home)
     return {source: node for source, node in found.items() if node is not None}
+
+
+def run(source: Path, environment: dict[str, str]) -> NotebookNode:
+    """Run a lecture. Run it again if other programs may have disturbed a measurement.
+
+    Raises:
+        WorkbookError: a cell failed, or a claim did not hold in `TRIES` runs.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return executing.run(source, environment)
+        except WorkbookError as error:
+            if not MEASURED.search(str(error)):
+                raise
+    return executing.run(source, environment)
 
 
 @contextmanager
@@ -129,17 +144,6 @@ def shared_server(sources: Sequence[Path]) -> Iterator[dict[str, str]]:
             "TRITON_METRICS_URL": server.metrics_url,
             "TRITON_REPOSITORY": str(server.repository),
         }
-
-
-def _run(source: Path, environment: dict[str, str]) -> NotebookNode:
-    """Run a lecture. Run it again if other programs may have disturbed a measurement."""
-    for _ in range(TRIES - 1):
-        try:
-            return executing.run(source, environment)
-        except WorkbookError as error:
-            if not MEASURED.search(str(error)):
-                raise
-    return executing.run(source, environment)
 
 
 def _content(node: NotebookNode) -> list[str]:
