@@ -90,6 +90,29 @@ def test_a_step_under_a_load_of_its_own(lab: Triton) -> None:
     assert list(scoreboard.table()["load"]) == ["one picture"]
 
 
+@pytest.mark.server
+def test_a_step_of_the_client_measures_one_model_in_two_ways(lab: Triton) -> None:
+    def client(throughput: float, requests: int) -> scoreboard.Measure:
+        def measured(server: Triton, model: str) -> dict[str, float]:
+            for _ in range(requests):
+                formats.served_logits(server, model, formats.pictures()[:1])
+            return {"throughput": throughput, "p50_ms": 2.0, "p99_ms": 3.0}
+
+        return measured
+
+    row = scoreboard.add(
+        lab,
+        "clients",
+        after="batched",
+        what="several under way",
+        measured=client(30, 5),
+        measured_before=client(10, 3),
+        load="one program",
+    )
+    assert (row.before, row.after, row.gain) == (10, 30, 3)
+    assert 0.1 < row.cpu_ms < 500
+
+
 def test_another_load_has_words() -> None:
     with pytest.raises(ValueError, match="belong together"):
         scoreboard.add(Triton(), "cache", after="kept", what="?", load="one picture")
@@ -137,6 +160,14 @@ def test_the_figure_multiplies_gains_and_shows_what_is_missing(kept: Path) -> No
     assert bars == [(0.0, 1.0), (1.0, 1.5), (2.5, -1.25), (1.25, 1.875)]
     texts = [text.get_text().strip() for text in axes.texts]
     assert texts.count("not measured") == len(scoreboard.STEPS) - 4
+
+
+def test_others_do_not_gain_by_a_step_of_one_client(kept: Path) -> None:
+    one = dataclasses.replace(ROW, step="clients", load="one program")
+    keep(ROW, one, dataclasses.replace(ROW, step="tuning", after=200), file=kept)
+    (axes,) = scoreboard.draw().axes
+    bars = [(round(bar.get_x(), 3), round(bar.get_width(), 3)) for bar in axes.patches]
+    assert bars == [(1.0, 1.5), (1.0, 1.5), (2.5, 2.5)]
 
 
 def test_rows_of_another_version_are_left_out(kept: Path) -> None:

@@ -62,6 +62,21 @@ def _threads(count: int) -> str:
 
 
 ALMOST = [
+    Wrong(  # errors are caught, but nothing bounds the requests
+        "clients.own",
+        _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(160)"),
+        "requests were at the server",
+    ),
+    Wrong(  # one after the other
+        "clients.own",
+        _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(1)"),
+        "only 1.0 requests were at the server",
+    ),
+    Wrong(  # a bound, but the error leaves its task
+        "clients.own",
+        _in_the_solution("clients.own", "return error", "raise"),
+        "No answer arrived",
+    ),
     Wrong("cache.new_edition", 'lab.load("label")', "0 to 4 are spring"),
     Wrong(
         "cache.new_edition",
@@ -202,6 +217,7 @@ ALMOST = [
 
 #: Right answers beside the tasks' own solutions, by task.
 ALSO_RIGHT = {
+    "clients.own": _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(8)"),
     "schedulers.chain": _change(
         "single", "max_batch_size: 8", "max_batch_size: 8 dynamic_batching { }"
     ),

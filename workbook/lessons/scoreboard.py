@@ -16,6 +16,9 @@ function of its notebook's own; the table and the figure say in its words what w
     scoreboard.add(lab, "cache", before="batched", after="kept", what="a response cache",
                    measured=setup.zipf, load="Zipf's law")
 
+Where the client changes and not the deployment, `measured_before` measures the same model with the
+client of before.
+
 The rows are kept in `.workbook/lectures/scoreboard.json`.
 """
 
@@ -48,6 +51,8 @@ STEPS = {
     "clients": "08 clients",
     "tuning": "11 tuning",
 }
+#: Steps of one client, which others do not gain by: the figure does not multiply with them.
+APART = ("clients",)
 #: Requests of one picture each that are under way while a deployment is measured.
 LOAD = 8
 #: Measures a model: it returns `throughput` (pictures per second), `p50_ms` and `p99_ms`.
@@ -112,6 +117,7 @@ def add(
     before: str = "",
     what: str,
     measured: Measure = eight_clients,
+    measured_before: Measure | None = None,
     load: str = "",
 ) -> Row:
     """Measure two deployments in turns, and keep the row of the step that leads between them.
@@ -123,6 +129,7 @@ def add(
         before: the model as it was before; by default there was none, as at point A.
         what: what was changed, in a few words.
         measured: measures one model; both are measured by it.
+        measured_before: measures the model before the step, if the client is what was changed.
         load: a few words on what `measured` sends, if it is not the default.
 
     Raises:
@@ -134,24 +141,26 @@ def add(
         raise ValueError("`measured` and `load` belong together: give both or none.")
     if step not in STEPS:
         raise KeyError(f"{step!r} is no step of the scoreboard: {', '.join(STEPS)}")
-    names = dict.fromkeys((before or after, after))
-    runs: dict[str, list[Mapping[Any, Any] | pd.Series]] = {name: [] for name in names}
+    sides = dict.fromkeys([(before or after, measured_before or measured), (after, measured)])
+    old, new = next(iter(sides)), (after, measured)
+    runs: dict[tuple[str, Measure], list[Mapping[Any, Any] | pd.Series]] = {s: [] for s in sides}
     cpu_ms = []
     for _ in range(_ROUNDS):
-        for name in names:
+        for side in sides:
+            name, measure_it = side
             formats.loaded(server, name)
             used, answered = _processor_seconds(server), _answered(server, name)
-            runs[name].append(measured(server, name))
-            if name == after:
+            runs[side].append(measure_it(server, name))
+            if side == new:
                 pictures = _answered(server, name) - answered
                 cpu_ms.append(1000 * (_processor_seconds(server) - used) / pictures)
-    speeds = {name: [float(run["throughput"]) for run in found] for name, found in runs.items()}
-    best = max(runs[after], key=lambda run: float(run["throughput"]))
+    speeds = {side: [float(run["throughput"]) for run in found] for side, found in runs.items()}
+    best = max(runs[new], key=lambda run: float(run["throughput"]))
     row = Row(
         step=step,
         what=what,
-        before=max(speeds[before or after]),
-        after=max(speeds[after]),
+        before=max(speeds[old]),
+        after=max(speeds[new]),
         p50_ms=float(best["p50_ms"]),
         p99_ms=float(best["p99_ms"]),
         memory_mb=formats.memory_mb(server, after)[0],
@@ -199,7 +208,8 @@ def table() -> pd.DataFrame:
 def draw() -> style.Picture:
     """The gains as a waterfall: each bar begins where the product of the former gains ends.
 
-    A step that this machine has not measured has no bar: its notebook was not run yet.
+    A step that this machine has not measured has no bar: its notebook was not run yet. A step of
+    `APART` has a bar of its own, from 1 on.
     """
     found = rows()
     figure = style.Picture(8.4, 1.1 + 0.38 * len(STEPS), f"Throughput: {_words(found)}")
@@ -212,13 +222,15 @@ def draw() -> style.Picture:
             axes.text(reached, place, " not measured", va="center", color=style.GREY, fontsize=9)
             continue
         begin = 0.0 if row.before == row.after else reached  # point A has nothing before it
-        end = reached * row.gain
+        if step in APART:
+            begin = 1.0
+        end = row.gain * (begin or 1.0)
         colour = style.COLOURS[2 if row.gain >= 1 else 3]
         axes.barh(place, end - begin, left=begin, height=0.62, color=colour)
         axes.text(
-            max(end, reached), place, f" {_gain(row)}", va="center", color=style.GREY, fontsize=9
+            max(end, begin), place, f" {_gain(row)}", va="center", color=style.GREY, fontsize=9
         )
-        reached = end
+        reached = reached if step in APART else end
     axes.set_yticks(range(len(names)), names)
     axes.set_xlim(left=0)
     axes.axvline(1.0, color=style.GREY, linewidth=0.8)

@@ -16,6 +16,7 @@ from workbook.common.errors import ServerError
 from workbook.lessons import formats
 from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
+from workbook.lessons.shared import thumbnail
 from workbook.server import Triton, assemble
 
 _REQUESTS, _DIFFERENT, _CLIENTS = 400, 10_000, 8
@@ -23,25 +24,9 @@ _REQUESTS, _DIFFERENT, _CLIENTS = 400, 10_000, 8
 
 def prepare(models: Path) -> None:
     """Write the network beside its program, a model that takes every 16th pixel, and pictures."""
-    import onnx
-    from onnx import TensorProto, helper
-
     formats.save_torchscript(models / "batched/1/model.pt")
     np.save(models / "pictures.npy", formats.pictures())
-    numbers = {"starts": [0, 0], "ends": [512, 512], "axes": [1, 2], "steps": [16, 16]}
-    graph = helper.make_graph(
-        [helper.make_node("Slice", ["photo", *numbers], ["thumbnail"])],
-        "thumbnail",
-        [helper.make_tensor_value_info("photo", TensorProto.FLOAT, [3, 512, 512])],
-        [helper.make_tensor_value_info("thumbnail", TensorProto.FLOAT, [3, 32, 32])],
-        [
-            helper.make_tensor(name, TensorProto.INT64, [2], found)
-            for name, found in numbers.items()
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    (models / "thumbnail/1").mkdir(exist_ok=True)
-    onnx.save(model, models / "thumbnail/1/model.onnx")
+    thumbnail.save(models / "thumbnail/1/model.onnx")
 
 
 def fresh(hits: Sequence[int], repeated: Sequence[float]) -> Premise:

@@ -1,0 +1,521 @@
+# ---
+# title: Clients
+# minutes: 30
+# ---
+
+# %% [markdown]
+# # Clients
+#
+# **Question.** A program has 400 pictures for `batched`, the deployment of [notebook 03](../03__batching/03__batching.ipynb). How much sooner is it done if it does not wait for each answer before it sends the next picture, and what goes wrong then?
+
+# %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("clients")
+place(models, "../03__batching/models/batched", "../07__cache/models/thumbnail", "models/remote")
+setup.prepare(models)  # the models' files, 200 pictures, and the network's answers to them
+lab = laboratory(models)
+
+# %% [markdown]
+# ## One picture after the other
+#
+# The blocking client sends a picture, and waits. Triton counts how long its two instances computed. Divided by the time that passed, that is how many of them were busy:
+
+# %% tags=["triton"]
+import asyncio
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import tritonclient.grpc as grpc
+
+address = os.environ["TRITON_GRPC"]
+client = grpc.InferenceServerClient(address)
+pictures = 2 * list(np.load(models / "pictures.npy")[:, None])
+expected = np.concatenate(2 * [np.load(models / "logits.npy")])
+
+
+def tensor(array, name="image"):
+    return grpc.InferInput(name, array.shape, "FP32").set_data_from_numpy(array)
+
+
+def blocking():
+    return [client.infer("batched", [tensor(p)]).as_numpy("logits") for p in pictures]
+
+
+# %% tags=["triton"]
+def counted():
+    """Pictures, executions, and ms in the queue and in instances, since the model was loaded."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    stats = client.get_inference_statistics("batched").model_stats[0]
+    computed = sum(batch.compute_infer.ns for batch in stats.batch_stats) / 1e6
+    queued = stats.inference_stats.queue.ns / 1e6
+    return np.array([stats.inference_count, stats.execution_count, queued, computed])
+
+
+# %% tags=["triton"]
+async def measured(send, *given):
+    """Send the pictures in some way; return what the client and the server's counters say."""
+    before, began = counted(), time.perf_counter()
+    answers = send(*given)
+    answers = await answers if asyncio.iscoroutine(answers) else answers
+    ms = 1000 * (time.perf_counter() - began)
+    assert np.allclose(np.concatenate(answers), expected, atol=1e-3)
+    n, executions, queued, computing = counted() - before
+    names = ["per s", "busy instances", "ms per picture", "batch", "queue ms"]
+    found = 1000 * n / ms, computing / ms, computing / n, n / executions, queued / n
+    return pd.Series(found, names)
+
+
+blocking()  # a warm-up
+(await measured(blocking)).round(2).to_frame("blocking").T
+
+# %% [markdown]
+# ## Several under way
+#
+# `async_infer` returns at once. Its answer comes to a function, the *callback*, in another thread. The semaphore `free` is the bound: as many permits as requests may be under way.
+
+# %%
+show("clients/callbacks.py")
+
+# %%
+predict(
+    "clients.gain",
+    "The program keeps 8 requests under way in place of one, on this machine. How many times as "
+    "many pictures per second are answered?",
+    {
+        "about eight times": "Eight are under way, and two instances compute. The other six wait, "
+        "or join a batch.",
+        "two to three times": None,
+        "hardly more: Python does one thing at a time": "Python's lock is free while a thread "
+        "waits for the network, and the network's computation is in other processes.",
+    },
+)
+
+# %% tags=["triton"]
+# %run clients/callbacks.py
+callbacks(address, "batched", pictures, 16)  # a warm-up with batches
+runs = []
+for _ in range(3):
+    runs.append((await measured(blocking)).rename("blocking"))
+    for n in (2, 8, 400):
+        run = await measured(callbacks, address, "batched", pictures, n)
+        runs.append(run.rename(f"{n} under way"))
+runs = pd.DataFrame(runs)
+table = runs.sort_values("per s").groupby(level=0).last()  # the fastest of three
+table = table.sort_values("queue ms")
+table.round(2)
+
+# %%
+alone = table.loc["blocking"]
+eight = table.loc["8 under way"]
+everything = table.loc["400 under way"]
+gain = eight["per s"] / alone["per s"]
+fair = setup.repeats(runs["per s"][["blocking", "8 under way"]]) & setup.cores_free(table)
+several = "about eight times" if gain > 5 else "two to three times"
+little = "hardly more: Python does one thing at a time"
+compare("clients.gain", several if gain > 1.4 else little, premise=fair)
+claim(
+    eight["busy instances"] > 1.4 * alone["busy instances"] and gain > 1.4,
+    f"One picture after the other keeps {alone['busy instances']:.2f} of 2 instances busy, eight under "
+    f"way {eight['busy instances']:.2f}: ×{gain:.1f} pictures per second. Both all the time would be "
+    f"×{2 / alone['busy instances']:.1f}.",
+    "Run the cell with the table again.",
+    premise=fair,
+    id="clients.gain",
+)
+claim(
+    everything["queue ms"] > 10 * eight["queue ms"],
+    f"With all 400 under way a picture waits {everything['queue ms']:.0f} ms in the server's queue, "
+    f"with eight {eight['queue ms']:.1f} ms.",
+    "Run the cell with the table again.",
+    id="clients.queue",
+)
+
+# %% [markdown]
+# **The limit.** Pictures per second = busy instances / seconds per picture. Once both instances are busy, more requests only queue. The blocking client already kept more than a third of them busy, so ×3 is out of reach here. And each waiting picture holds its 48 KB in the client, and again in the server.
+#
+# ## asyncio
+#
+# The same with tasks:
+
+# %%
+show("clients/tasks.py")
+
+# %% tags=["triton"]
+# %run clients/tasks.py
+with_tasks = await measured(tasks, address, "batched", pictures, 8)
+ways = pd.DataFrame({"callbacks": table.loc["8 under way"], "tasks": with_tasks}).T
+ways.round(2)
+
+# %%
+claim(
+    ways["batch"].min() > 1.2,
+    f"Both meet the batcher: callbacks with batches of {ways['batch']['callbacks']:.1f}, tasks of "
+    f"{ways['batch']['tasks']:.1f}.",
+    "Run the cell above again.",
+    id="clients.ways",
+)
+
+# %% [markdown]
+# Take the one that fits the rest of your program. Threads with a blocking client do, too.
+#
+# ## From afar
+#
+# [far.py](clients/far.py) is a wire on which bytes take 10 ms each way, as between two cities:
+
+# %% tags=["triton"]
+wire = [sys.executable, "clients/far.py", address, "10"]
+relay = subprocess.Popen(wire, stdout=subprocess.PIPE, text=True)
+far, took = relay.stdout.readline().strip(), []
+with grpc.InferenceServerClient(far) as same:
+    for picture in pictures[:40]:
+        times = [time.perf_counter()]
+        same.infer("batched", [tensor(picture)])
+        times.append(time.perf_counter())
+        callbacks(far, "batched", [picture], 1)  # with a connection of its own
+        took.append(np.diff([*times, time.perf_counter()]))
+one_ms, new_ms = 1000 * np.median(took, axis=0)
+began = time.perf_counter()
+callbacks(far, "batched", pictures, 16)
+sixteen = len(pictures) / (time.perf_counter() - began)
+relay.terminate()
+print(f"{one_ms:.0f} ms, with a new connection {new_ms:.0f} ms; 16 under way: {sixteen:.0f} per s")
+
+# %%
+claim(
+    sixteen > 3 * 1000 / one_ms,
+    f"From afar, 16 under way answer ×{sixteen * one_ms / 1000:.0f} as many pictures as one after the "
+    "other.",
+    "Run the cell above again.",
+    id="clients.far",
+)
+claim(
+    new_ms > one_ms + 8,
+    f"A new connection for each picture takes {new_ms - one_ms:.0f} ms longer.",
+    "Run the cell above again.",
+    id="clients.connection",
+)
+
+# %% [markdown]
+# The wire adds 20 ms in which a blocking client only waits: keep as many under way as the rate times the latency ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)). A new connection costs further round trips.
+#
+# ## One request fails
+#
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) no Python. Corrected, it gets 100 numbers for [remote](models/remote/1/model.py), which waits 40 ms for up to four.
+
+# %%
+predict(
+    "clients.group",
+    "The TaskGroup sends all 100 requests. The server refuses one of them at once. How many answers "
+    "does the program get?",
+    {
+        "99": "An error that leaves a task ends the whole group: the other tasks are cancelled.",
+        "those that came before the error": "Their tasks were done, but `async with` raises, so "
+        "the line that collects the results is never reached.",
+        "none": None,
+    },
+)
+
+
+# %% tags=["triton"]
+# !{sys.executable} clients/slide.as_printed.txt
+
+
+async def group(numbers):
+    """The slides' TaskGroup, corrected."""
+    async with grpc_aio.InferenceServerClient(address) as other, asyncio.TaskGroup() as group:
+        sent = [group.create_task(other.infer("remote", [tensor(x, "X")])) for x in numbers]
+    return [await task for task in sent]
+
+
+def ended():
+    """How many requests `remote` has answered, and how many were dropped from its queue."""
+    time.sleep(1)
+    times = client.get_inference_statistics("remote").model_stats[0].inference_stats
+    return np.array([times.success.count, times.fail.count])
+
+
+# %% tags=["triton"]
+numbers, kept, before = list(np.ones((100, 1, 1), np.float32)), [], ended()
+numbers[40] = np.ones((1, 2), np.float32)  # a wrong shape
+try:
+    kept = await group(numbers)
+except* InferenceServerException as errors:
+    print(errors.exceptions[0].message()[:75], "…")
+computed, dropped = ended() - before
+print(f"{len(kept)} answers; the server computed {computed}, and dropped {dropped}")
+before = ended()
+returned = await tasks(address, "remote", numbers, 8, ("X", "Y"))
+right = sum(not isinstance(each, Exception) for each in returned)
+all_computed, none_dropped = ended() - before
+print(f"with tasks.py: {right} answers, {all_computed} computed, {none_dropped} dropped")
+
+# %%
+how_many = "none" if not kept else "99" if len(kept) == 99 else "those that came before the error"
+refused = Premise(len(numbers) - right == 1, f"{len(numbers) - right} of 100 requests were refused")
+compare("clients.group", how_many, premise=refused)
+claim(
+    not kept and computed > 0 and right == all_computed == 99,
+    f"The TaskGroup lost all answers: the server computed {computed} for nothing, and dropped "
+    f"{dropped}. With the error returned, {right} answers came.",
+    "Run the cells of this section again.",
+    premise=refused,
+    id="clients.group",
+)
+
+# %% [markdown]
+# The server drops cancelled requests that it finds in its queue. A TaskGroup fits where parts are worth nothing without the whole. Else each task returns its own error, as in `tasks.py`.
+#
+# <details><summary>Errata: the acceleration slides</summary>
+#
+# Four brackets are not closed, and `async with` stands outside a function. `callback` belongs to `tritonclient.grpc`: the HTTP client's `async_infer` lacks it. Neither can be awaited; tasks need `infer` of `tritonclient.grpc.aio` or `http.aio`. Corrected:
+#
+# ```python
+# client.async_infer(model_name=model_name, inputs=inputs, callback=callback)
+#
+# async def ask_all(client, model_name, images):
+#     async with asyncio.TaskGroup() as tg:
+#         tasks = [tg.create_task(client.infer(model_name, [image])) for image in images]
+#     return [task.result() for task in tasks]
+# ```
+#
+# A bound and the errors are still missing.
+#
+# </details>
+#
+# ## One stream
+#
+# A gRPC stream carries many requests. Two are sent to the two free instances: sixteen pictures, then a single one.
+
+# %%
+predict(
+    "clients.stream",
+    "Both go through one stream. Which answer comes first?",
+    {
+        "that of the single picture": "It is computed first, by the other instance. But a stream "
+        "gives answers in the order of its requests.",
+        "that of the sixteen": None,
+    },
+)
+
+
+# %% tags=["triton"]
+from functools import partial
+
+
+def answered_first(stream):
+    """Send sixteen pictures, then one; return whose answer comes first."""
+    came = []
+
+    def keep(result, error):
+        came.append(result.get_response().id)
+
+    with grpc.InferenceServerClient(address) as other:
+        other.start_stream(keep)  # calls do not use it
+        send = other.async_stream_infer if stream else partial(other.async_infer, callback=keep)
+        for name, rows in (("sixteen", 16), ("one", 1)):
+            send("batched", [tensor(np.concatenate(pictures[:rows]))], request_id=name)
+        while len(came) < 2:
+            time.sleep(0.001)
+    return came[0]
+
+
+calls, streams = ([answered_first(stream) for _ in range(5)] for stream in (False, True))
+print("calls: ", *calls, "\nstream:", *streams)
+
+# %%
+in_order = set(streams) == {"sixteen"}
+compare(
+    "clients.stream",
+    "that of the sixteen" if in_order else "that of the single picture",
+    premise=Premise(calls.count("one") >= 3, "the single picture was not computed first"),
+)
+claim(
+    in_order,
+    f"Of 5 streams all gave the sixteen first; of 5 pairs of calls {calls.count('one')} gave the single "
+    "picture first.",
+    "Run the cell above again.",
+    id="clients.stream",
+)
+
+# %% [markdown]
+# So a slow request holds up the answers behind it. Use streams where they are needed: [sequences and answers in parts](../09__sequences_and_streams/09__sequences_and_streams.ipynb). Else calls.
+#
+# ## Shared memory
+#
+# A client on the server's machine can [put its tensors into shared memory](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory). [regions.py](clients/regions.py) is `callbacks.py` with a region for each request under way. Photos of 3 MB, and our pictures of 48 KB:
+
+# %% tags=["triton"]
+# %run clients/regions.py
+photos = 20 * list(np.random.default_rng(1).random((8, 3, 512, 512), np.float32))
+shared = []
+for what, model, arrays, names in 2 * [
+    ("photos", "thumbnail", photos, ("photo", "thumbnail")),
+    ("pictures", "batched", pictures, ("image", "logits")),
+]:
+    for send in (callbacks, regions):
+        began = time.perf_counter()
+        n = len(send(address, model, arrays, 4, names))
+        shared.append([what, send.__name__, n / (time.perf_counter() - began)])
+shared = pd.DataFrame(shared, columns=["what", "client", "per s"])
+best = shared.groupby(["what", "client"])["per s"].max().unstack()
+best.round()
+
+# %%
+faster = best["regions"] / best["callbacks"]
+claim(
+    faster["photos"] > 1.3 and faster["pictures"] < 0.8 * faster["photos"],
+    f"Shared memory: ×{faster['photos']:.1f} for photos, ×{faster['pictures']:.1f} for pictures.",
+    "Run the cell above again.",
+    premise=setup.repeats(shared.set_index(["what", "client"])["per s"], 2),
+    id="clients.regions",
+)
+
+# %% [markdown]
+# It saves copies of large inputs to cheap models. Where the network computes for milliseconds, it brings nothing.
+#
+# ## Two more mistakes
+#
+# Neither gives an error:
+
+# %% tags=["triton"]
+mixed = regions(address, "batched", pictures, 8, count=1)  # one region for all eight
+wrong = int((abs(np.concatenate(mixed) - expected).max(1) > 1e-3).sum())
+print(f"one region for all: {wrong} of {len(mixed)} answers are wrong")
+came = threading.Semaphore(0)
+
+
+def misspelt(result, error):
+    print(result.as_numpy("logit").argmax())  # there is no such output: None has no argmax
+    came.release()
+
+
+client.async_infer("batched", [tensor(pictures[0])], misspelt)
+arrived = came.acquire(timeout=1)
+print("the callback that raises has reached its last line:", arrived)
+
+# %%
+claim(
+    wrong > 0 and not arrived and setup.changed(lab) == 0,
+    "Wrong answers, and a program that would wait forever. The deployment itself answers as before.",
+    "Run the cell above again.",
+    id="clients.mistakes",
+)
+
+# %% [markdown]
+# ## Above capacity
+#
+# Users do not slow down because a server is slow: [an open loop](../01__point_a/01__point_a.ipynb#What-a-closed-loop-does-not-see). `remote` answers 100 per second at most. 150 are due. The program has three ways:
+
+
+# %% tags=["triton"]
+def offered(under_way, wait=True, rate=150, count=200):
+    """Requests are due at a steady rate; return the ms from each one's planned time to its answer."""
+    ms, free, began = [np.nan] * count, threading.Semaphore(under_way), time.perf_counter()
+    for number in range(count):
+        planned = began + number / rate
+        time.sleep(max(0, planned - time.perf_counter()))
+        if free.acquire(blocking=wait):  # else it is turned away
+
+            def keep(result, error, number=number, planned=planned):
+                ms[number] = 1000 * (time.perf_counter() - planned)
+                free.release()
+
+            client.async_infer("remote", [tensor(numbers[0], "X")], keep)
+    all(free.acquire() for _ in range(under_way))
+    return ms
+
+
+# %%
+no_bound, waits, refuses = offered(200), offered(8), offered(8, wait=False)
+kinds = {"no bound": no_bound, "8, others wait": waits, "8, others are turned away": refuses}
+setup.draw(kinds)
+
+# %%
+late = np.nanpercentile(no_bound, 90)
+waiting = np.nanpercentile(waits, 90)
+away = np.nanpercentile(refuses, 90)
+share = 1 - np.isnan(refuses).mean()
+claim(
+    away < late / 2 < waiting,
+    f"p90 without a bound: {late:.0f} ms; if others wait in the program: {waiting:.0f} ms; if they are "
+    f"turned away: {away:.0f} ms, and {share:.0%} are answered.",
+    "Run the two cells above again.",
+    id="clients.above",
+)
+
+# %% [markdown]
+# A bound that waits keeps the server calm, but the queue is now in the program. Only fewer requests help: *back pressure* slows the source down (e.g. a queue with `maxsize`), or requests are turned away early.
+#
+# ## The scoreboard
+#
+# One program, before and after. Other rows have eight clients already, so the figure does not multiply by this one.
+
+# %%
+from workbook.lessons import scoreboard
+
+scoreboard.add(
+    lab,
+    "clients",
+    after="batched",
+    what="one program, 8 under way",
+    measured=setup.one_client(8),
+    measured_before=setup.one_client(1),
+    load="one program",
+)
+scoreboard.draw()
+
+# %% [markdown]
+# ## Your turn
+#
+# [This program](clients/own.py) sends 160 requests to `remote`, and one is bad. Change `send` in the file: all answers arrive, the error stands in its place, at most 16 are under way. Save it, and run the cell.
+
+# %%
+# !cp clients/own.py "{models}"
+task("clients.own", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Files that need not fit into memory: as many workers as requests may be under way, all on one iterator.
+
+# %%
+show("at_work/send_folder.py")
+
+# %% tags=["triton"]
+for number in range(6):
+    np.save(models / f"input{number}.npy", pictures[number] if number != 3 else pictures[3][0])
+# !{sys.executable} at_work/send_folder.py batched 4 {models}/input*.npy
+
+# %% [markdown]
+# ## What to remember
+#
+# - Keep several requests under way on one connection: enough to fill the instances, from afar more.
+# - Always with a bound, and an error belongs to its own request. Callbacks raise nothing.
+# - Look at busy instances (compute time per second) and at queue time: once all are busy, more requests only wait.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A deployment with two instances has 1.9 of them busy. The client's bound is raised from 16 to 64. What happens?</summary>
+#
+# The throughput stays. Each request waits about four times as long.
+#
+# </details>
+#
+# <details><summary>A program uses asyncio and 50 tasks, and the server never forms a batch. Where do you look?</summary>
+#
+# Is the client `tritonclient.grpc` in place of `tritonclient.grpc.aio`? Then each call stops the whole event loop.
+#
+# </details>
+#
+# <details><summary>Answers are mixed up, only under load, only with shared memory. Why?</summary>
+#
+# A region was written again before its request was answered.
+#
+# </details>
