@@ -86,7 +86,11 @@ def test_the_best_of_the_turns_counts_for_each_number_of_clients(tmp_path: Path)
     times += [f"Server {part}" for part in ("Queue", "Compute Input", "Compute Output")]
     head = ["Concurrency", "Inferences/Second", "Server Compute Infer", "Avg latency", *times]
     for turn, (one, eight, compute) in enumerate([(100, 300, 900), (120, 250, 1100)], 1):
-        rows = [head, [1, one, compute, *8 * [1000]], [8, eight, 5000, *8 * [1000]]]
+        rows: list[list[Any]] = [
+            head,
+            [1, one, compute, *8 * [1000]],
+            [8, eight, 5000, *8 * [1000]],
+        ]
         text = "\n".join(",".join(map(str, row)) for row in rows)
         (tmp_path / f"m.{turn}.csv").write_text(text)
     found = setup.served(tmp_path, ["m"], turns=2).loc["m"]
