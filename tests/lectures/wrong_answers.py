@@ -77,6 +77,16 @@ ALMOST = [
         _in_the_solution("clients.own", "return error", "raise"),
         "No answer arrived",
     ),
+    Wrong(
+        "accelerators.whole",
+        _change("night", "gpu_execution", "cpu_execution"),
+        "Its graph is in 8 parts",
+    ),
+    Wrong(  # the file alone: the list for GPUs is not read
+        "accelerators.whole",
+        _in_the_solution("accelerators.whole", '"cpu_execution"', '"gpu_execution"'),
+        "names no openvino",
+    ),
     Wrong("cache.new_edition", 'lab.load("label")', "0 to 4 are spring"),
     Wrong(
         "cache.new_edition",

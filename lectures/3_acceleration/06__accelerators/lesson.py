@@ -1,0 +1,467 @@
+# ---
+# title: Accelerators
+# minutes: 28
+# ---
+
+# %% [markdown]
+# # Accelerators
+#
+# **Question.** One line in a config hands the network to another compiler: OpenVINO on a CPU, TensorRT on a GPU. When does that pay?
+#
+# Triton calls them *execution accelerators*. [OpenVINO](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-openvino-optimization) runs here. There is no GPU here: what is for TensorRT is checked as far as a machine without one can.
+
+# %%
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("accelerators")
+place(models, "../04__compile/models/compiled", "models/night", "models/for_gpu")
+place(models, "../05__precision/models/brain", name="by_backend")
+setup.prepare(models)  # the network as network.pt, 200 pictures, eight of them
+lab = laboratory(models, only=[])  # a Triton server of this notebook's own
+setup.set_log(lab)  # TRITON_LOG: its log
+
+# %% [markdown]
+# ## One line
+#
+# `compiled` is the deployment of [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `mish` is the same network with [another activation](https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html), for which its weights were not trained: look at its speed only. Each gets a copy with the line. `by_backend` is [Triton's backend for OpenVINO](../../2_backends/06__openvino/06__openvino.ipynb). The server's log says who computes:
+
+# %% tags=["triton"]
+import torch
+from torch import nn
+
+network = torch.load(models / "network.pt", weights_only=False)
+other = [nn.Mish() if isinstance(layer, nn.ReLU) else layer for layer in network]
+# Mish(x) = x · tanh(ln(1 + eˣ)), ReLU(x) = max(0, x)
+names = {"input_names": ["image"], "output_names": ["logits"]}
+free = {"image": {0: "rows"}, "logits": {0: "rows"}}  # any number of pictures
+for name, net in {"compiled": network, "mish": nn.Sequential(*other).eval()}.items():
+    target = models / name / "1/model.onnx"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    torch.onnx.export(
+        net, (torch.zeros(1, 3, 64, 64),), target, **names, dynamic_axes=free, dynamo=False
+    )
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# cp compiled/config.pbtxt mish
+# cpu='cpu_execution_accelerator: [ { name: "openvino" } ]'
+# for model in compiled mish; do
+#   cp -rT --remove-destination $model ${model}_openvino
+#   echo "optimization { execution_accelerators { $cpu } }" >> ${model}_openvino/config.pbtxt
+# done
+# mkdir -p by_backend/1; cp --remove-destination compiled/1/model.onnx by_backend/1
+# tail -1 compiled_openvino/config.pbtxt
+# for model in compiled mish compiled_openvino mish_openvino by_backend; do
+#   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
+# done
+# words="s/.*'((compiled|mish)[a-z_]*)' version.* providers ([A-Za-z]*).*/\1: \3/p"
+# sed -nE "$words" $TRITON_LOG | uniq | tail -4
+
+# %%
+predict(
+    "accelerators.where",
+    "One thread, one picture, fp32. Which network does OpenVINO compute at least 1.5 times as fast "
+    "as ONNX Runtime?",
+    {
+        "both": "ONNX Runtime has fast programs for the convolution and the ReLU of `compiled`, and "
+        "joins the two itself (notebook 04).",
+        "only compiled": "Its operators are those for which ONNX Runtime has fast programs itself.",
+        "only mish": None,
+        "neither": "They are not equal in everything: each has operators for which its programs are "
+        "slow. Look at `mish`.",
+    },
+)
+
+# %% tags=["triton"]
+import os
+
+import numpy as np
+import onnxruntime as ort
+import pandas as pd
+import tritonclient.grpc as grpc
+
+client = grpc.InferenceServerClient(os.environ["TRITON_GRPC"])
+pictures = np.load(models / "pictures.npy")
+
+
+def ask(model):
+    """The model's logits for 200 pictures, eight in a request."""
+    found = []
+    for batch in np.split(pictures, 25):
+        image = grpc.InferInput("image", batch.shape, "FP32").set_data_from_numpy(batch)
+        found.append(client.infer(model, [image]).as_numpy("logits"))
+    return np.concatenate(found)
+
+
+# %% tags=["triton"]
+drift, changed = {}, {}
+pairs = {"compiled_openvino": "compiled", "mish_openvino": "mish", "by_backend": "compiled"}
+for model, plain in pairs.items():  # first the answers, then the times
+    answers, expected = ask(model), ask(plain)
+    drift[model] = abs(answers - expected).max()
+    changed[model] = (answers.argmax(1) != expected.argmax(1)).sum()
+    print(f"{model}: logits differ by {drift[model]:.0e}, {changed[model]} verdicts changed")
+
+# %%
+# without a server: one picture, one thread, both ways in turns; each the fastest of 60
+times = setup.in_process(models / "compiled/1/model.onnx", models / "mish/1/model.onnx")
+times.drop(columns="spread").round(2)
+
+# %%
+gains = times["gain"]
+won = list(gains.index[gains >= 1.5])
+where = {0: "neither", 2: "both"}.get(len(won)) or f"only {won[0]}"
+compare(
+    "accelerators.where",
+    where,
+    premise=setup.compared(models / "mish/1/model.onnx", times, limit=1.5),
+)
+claim(
+    drift["compiled_openvino"] < 1e-3 and changed["compiled_openvino"] == 0,
+    "As accelerator, OpenVINO computes in fp32: no verdict has changed.",
+    "Run the cells from the export on again.",
+    id="accelerators.same",
+)
+claim(
+    gains["mish"] > 1.5 * gains["compiled"],
+    f"On one thread, OpenVINO computes mish {gains['mish']:.1f} times as fast, and compiled "
+    f"{gains['compiled']:.2f} times.",
+    "Close other programs, and run the cell before this one again.",
+    premise=setup.compared(models / "mish/1/model.onnx", times),
+    id="accelerators.gain",
+)
+
+# %% [markdown]
+# ## Why?
+#
+# ONNX Runtime keeps a profile if it is asked to. It says how long each operator took. Of 20 calls we take the quickest:
+
+# %% tags=["triton"]
+shares = {}
+for model in ("compiled", "mish"):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.enable_profiling = 1, True
+    options.profile_file_prefix = str(models / "profile")
+    file = models / model / "1/model.onnx"
+    session = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    for _ in range(20):
+        session.run(None, {"image": pictures[:1]})
+    events = pd.read_json(session.end_profiling())
+    kernels = events[events["name"].str.endswith("_kernel_time")]
+    quickest = kernels.groupby([kernels["args"].str["op_name"], "name"])["dur"].min()
+    spent = quickest.groupby(level=0).sum()
+    shares[model] = spent / spent.sum()
+    print(f"{model}:", ", ".join(f"{k} {s:.0%}" for k, s in shares[model].nlargest(3).items()))
+
+# %%
+claim(
+    shares["mish"]["Softplus"] > 1 / 3 and shares["compiled"]["Conv"] > 1 / 2,
+    f"Of ONNX Runtime's time, Softplus, the ln(1 + eˣ) of mish, takes {shares['mish']['Softplus']:.0%}."
+    f" In compiled, convolutions take {shares['compiled']['Conv']:.0%}.",
+    "Run the cell above again.",
+    id="accelerators.profile",
+)
+
+# %% [markdown]
+# For convolutions both libraries have good programs. For Softplus, ONNX Runtime has a slow one. So profile first. (`by_backend` may compute in bf16: then logits differ more.)
+#
+# ## On the server
+#
+# In this course an accelerated model computes in a process of its own, and requests are copied there and back. NVIDIA's library computes inside the server.
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# for turn in 1 2 3; do  # in turns, because other programs may disturb one
+#   for model in compiled compiled_openvino mish mish_openvino by_backend; do
+#     shape=$([ $model = by_backend ] && echo --shape image:1,3,64,64)
+#     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 1:8:7 \
+#       --input-data zero $shape -p 300 -s 1000 -r 3 -f $model.$turn.csv > /dev/null
+#   done
+# done
+
+# %%
+served = setup.served(models, [*pairs.values(), *pairs])
+served.round(2)  # compute: the server's count, with 1 client; then pictures per second
+
+# %%
+claim(
+    served["compute, ms"]["mish"] > 1.2 * served["compute, ms"]["mish_openvino"],
+    "In fp32, and with the copying, mish is computed "
+    f"{served['compute, ms']['mish'] / served['compute, ms']['mish_openvino']:.1f} times as fast. "
+    "NVIDIA's ×2.8 is of a GPU, and goes from fp32 to fp16.",
+    "Run the cell with perf_analyzer again.",
+    premise=setup.compared(models / "mish/1/model.onnx", times),
+    id="accelerators.served",
+)
+
+# %% [markdown]
+# [Published](https://github.com/triton-inference-server/tutorials/tree/main/Conceptual_Guide/Part_4-inference_acceleration), on a GPU: text recognition in batches of 16, from 4,258 per second (CUDA, fp32) to 11,820 (TensorRT, *fp16*). A part of this ×2.8 may be precision. Ours keeps fp32.
+#
+# ## A graph in pieces
+#
+# An accelerator need not know all operators. Notebook 04 wrote ONNX Runtime's rewritten list into a file. Somebody serves such a file:
+
+# %% tags=["triton"]
+import onnx
+
+joined = models / "joined/1/model.onnx"
+joined.parent.mkdir(parents=True, exist_ok=True)
+options = ort.SessionOptions()
+options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+options.optimized_model_filepath = str(joined)
+ort.InferenceSession(models / "compiled/1/model.onnx", options, providers=["CPUExecutionProvider"])
+print(*(f"{node.domain}:{node.op_type}".strip(":") for node in onnx.load(joined).graph.node))
+
+# %%
+predict(
+    "accelerators.pieces",
+    "How fast does OpenVINO compute the joined file, compared with the exported one?",
+    {
+        "faster: two compilers have worked on it": "The second one sees the first one's result, and "
+        "does not know its operators.",
+        "as fast: it joins the same operators itself": "It would, but it does not know FusedConv, "
+        "an operator of ONNX Runtime's own.",
+        "slower": None,
+    },
+)
+
+# %%
+pieces = setup.parts(joined)
+both = setup.in_process(models / "compiled/1/model.onnx", joined)
+print(both[[setup.WITHOUT, setup.WITH]].round(2))
+pieces
+
+# %%
+longer = both[setup.WITH]["joined"] / both[setup.WITH]["compiled"]
+speed = "slower" if longer > 1.1 else "as fast: it joins the same operators itself"
+speed = "faster: two compilers have worked on it" if longer < 0.9 else speed
+compare("accelerators.pieces", speed, premise=setup.compared(joined, both))
+claim(
+    len(pieces) > 4 and longer > 1.05,
+    f"The joined file falls into {len(pieces)} parts. With OpenVINO, a picture takes {longer:.2f} "
+    "times as long as with the exported file.",
+    "Run the cells of this section again.",
+    premise=setup.compared(joined, both),
+    id="accelerators.pieces",
+)
+
+# %% [markdown]
+# `FusedConv` is ONNX Runtime's own operator. So convolutions stay there, and results are copied between the parts. The server does not warn. TensorRT [cuts graphs](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html), too. Serve the file as exported.
+#
+# ## What the load costs
+#
+# Compilers work at load. The first table has how long files took to open, and how many requests it takes to earn that.
+
+# %%
+claim(
+    (times["opened with, ms"] > 2 * times["opened without, ms"]).all()
+    and times["requests to earn it"]["mish"] < 1000,
+    "With OpenVINO, each file took more than twice as long to open. mish has earned that after "
+    f"{times['requests to earn it']['mish']:.0f} requests.",
+    "Close other programs, and run the cells from the first table of times on again.",
+    premise=setup.compared(models / "mish/1/model.onnx", times),
+    id="accelerators.load",
+)
+
+# %% [markdown]
+# A model that saves nothing never earns its load. OpenVINO can keep the compiler's result in a folder, `CACHE_DIR`. Each row compiles `mish` anew; the first also loads the library:
+
+# %% tags=["triton"]
+import shutil
+import time
+
+import openvino as ov
+
+shutil.rmtree(models / "cache", ignore_errors=True)
+compiling, kept = [], []
+for settings in 3 * [{}] + 4 * [{"CACHE_DIR": str(models / "cache")}]:
+    core = ov.Core()
+    core.set_property(settings)
+    began = time.perf_counter()
+    ready = core.compile_model(models / "mish/1/model.onnx", "CPU")
+    compiling.append(1000 * (time.perf_counter() - began))
+    kept.append(ready.get_property("LOADED_FROM_CACHE"))
+    print(f"{compiling[-1]:3.0f} ms, {'from' if kept[-1] else 'not from'} the cache")
+
+# %%
+claim(
+    kept == 4 * [False] + 3 * [True] and min(compiling[4:]) < 0.9 * min(compiling[:4]),
+    f"From the cache, the network is there in {min(compiling[4:]) / min(compiling[:4]):.0%} of the time.",
+    "Run the cell above again.",
+    id="accelerators.cache",
+)
+
+# %% [markdown]
+# Triton 24.10 does not hand this setting on: [as accelerator](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) OpenVINO gets no parameters, and its [backend](https://github.com/triton-inference-server/openvino_backend/blob/main/src/openvino.cc) has none for a cache. TensorRT has one.
+#
+# ## The block for a GPU
+#
+# [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) add TensorRT to the config of an ONNX model, "a simple solution":
+
+# %%
+show("models/for_gpu/config.as_printed.pbtxt")
+predict(
+    "accelerators.gpu",
+    "With correct braces, and on this machine without a GPU: what does the server do with it?",
+    {
+        "it refuses the model": "It would, if the config asked for an instance on a GPU: KIND_GPU.",
+        "it loads the model, and leaves TensorRT out": None,
+        "it loads the model, and TensorRT computes on the CPU": "TensorRT has programs for GPUs only.",
+    },
+)
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS/for_gpu
+# cp --remove-destination ../compiled/1/model.onnx 1
+# load() {
+#   echo "$1:"; curl -sX POST $TRITON_HTTP/v2/repository/models/for_gpu/load -w 'HTTP %{http_code}\n'
+# }
+# {
+#   cp config.as_printed.pbtxt config.pbtxt; load "as printed"
+#   grep -oE "Error parsing.*" $TRITON_LOG | tail -1
+#   sed -e 's/: \[$/: [ {/' -e 's/^  \]/  } ]/' config.as_printed.pbtxt > config.pbtxt
+#   load "with braces"
+#   sed -n "s/.*'for_gpu' version.* providers \([A-Za-z]*\).*/log: \1/p" $TRITON_LOG | tail -1
+#   echo 'instance_group { kind: KIND_GPU }' >> config.pbtxt; load "for an instance on a GPU"
+# } | tee replies.txt
+
+# %%
+replies = (models / "for_gpu/replies.txt").read_text()
+used = setup.providers(lab, "for_gpu")
+loaded = "with braces:\nHTTP 200" in replies
+gpu = "it loads the model, and leaves TensorRT out" if loaded else "it refuses the model"
+no_gpu = Premise("no GPUs are available" in replies, "this machine has a GPU")
+compare("accelerators.gpu", gpu, premise=no_gpu)
+claim(
+    loaded and used.startswith("CPU"),
+    "With braces the server loads the model, and ONNX Runtime computes alone. It refuses an "
+    "instance on a GPU.",
+    "Run the cell with the three configs again.",
+    premise=no_gpu,
+    id="accelerators.gpu",
+)
+
+# %% [markdown]
+# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server without its GPU computes slowly, and does not warn. With `KIND_GPU` it refuses. Today's block, with a cache for engines; and the [command](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) that builds one beforehand, for the backend `tensorrt`. Neither was run on a GPU here:
+
+# %%
+show("models/for_gpu/today.pbtxt", "models/for_gpu/build.sh")
+
+# %% tags=["triton"]
+import tensorrt_rtx as trt  # in NVIDIA's container: import tensorrt as trt
+
+builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+
+
+def build(file):
+    """An engine for 1 to 16 pictures, or the reason why there is none."""
+    flag = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+    definition = builder.create_network(flag)
+    parser = trt.OnnxParser(definition, trt.Logger(trt.Logger.INTERNAL_ERROR))
+    if not parser.parse_from_file(str(file)):
+        return f"refused: {parser.get_error(0).node_operator()}"
+    shapes, config = builder.create_optimization_profile(), builder.create_builder_config()
+    shapes.set_shape("image", *((rows, 3, 64, 64) for rows in (1, 8, 16)))
+    config.add_optimization_profile(shapes)
+    return bytes(builder.build_serialized_network(definition, config))
+
+
+# %% tags=["triton"]
+plan = models / "as_engine.plan"
+building, reading = [], []
+for _ in range(3):
+    began = time.perf_counter()
+    plan.write_bytes(build(models / "compiled/1/model.onnx"))
+    building.append(time.perf_counter() - began)
+    began = time.perf_counter()
+    plan.read_bytes()
+    reading.append(time.perf_counter() - began)
+print(f"built in {1000 * min(building):.0f} ms, read again in {1000 * min(reading):.1f} ms")
+print("the joined file:", build(models / "joined/1/model.onnx"))
+
+# %%
+claim(
+    min(building) > 5 * min(reading),
+    f"To read a kept engine takes {min(reading) / min(building):.1%} of the time of its build.",
+    "Run the cell above again.",
+    id="accelerators.engine",
+)
+
+# %% [markdown]
+# TensorRT for RTX builds without a GPU. TensorRT also times its programs on one. [Published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html) for a large network: it opens in 384 s, and in 9 s with kept engines. Keep `/cache` on a disk that outlives the container. Empty it when model, version or GPU change.
+#
+# ## Mistakes
+
+# %%
+wrong = setup.mistakes(lab)
+wrong
+
+# %%
+claim(
+    len(wrong.refused) == 2 and lab.ready("compiled_openvino"),
+    "Two of four are refused. Two are loaded, without effect. The model itself still serves.",
+    "Read above what the server loads.",
+    id="accelerators.mistakes",
+)
+
+# %% [markdown]
+# ## The step
+
+# %%
+from workbook.lessons import scoreboard
+
+what = "OpenVINO in ONNX Runtime"
+scoreboard.add(lab, "accelerators", before="compiled", after="compiled_openvino", what=what)
+scoreboard.draw()
+
+# %% [markdown]
+# Where the bar goes back, the compute times were about equal, and the process of its own cost more. The next notebooks go on with `compiled`. OpenVINO takes an equal share of the cores for each instance, whatever `intra_op_thread_count` says.
+#
+# ## Your turn
+#
+# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. Change both in `{models}/night`.
+
+# %%
+setup.night(models)  # keeps a file that is there
+lab.load("night")
+task("accelerators.whole", server=lab, models=models)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Who takes which operators, what is gained, and after how many requests is the load earned?
+
+# %%
+show("at_work/does_it_pay.py")
+
+# %% tags=["triton"]
+# %run at_work/does_it_pay.py {models}/mish/1/model.onnx {models}/pictures.npy 1
+
+# %% [markdown]
+# ## What to remember
+#
+# - An accelerator pays where the framework's own programs are slow. Profile first.
+# - Look into the log who computes: a block may have no effect, and a graph may be cut into pieces.
+# - Compare answers, precision and load time. Keep TensorRT's engines in a cache.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>After a move to other machines, a model with the block for TensorRT answers ten times more slowly, and no log has an error. What do you look at?</summary>
+#
+# The kind of its instances. Without a GPU, and without `KIND_GPU` in the config, the block is not read.
+#
+# </details>
+#
+# <details><summary>A tutorial shows ×2.8 with TensorRT in fp16, over fp32. What would you measure?</summary>
+#
+# TensorRT in fp32, too, and the changed verdicts in fp16. Then you know which part is the compiler's.
+#
+# </details>
+#
+# <details><summary>With OpenVINO as accelerator a model is slower than without. Name two reasons.</summary>
+#
+# It takes a part of the operators only, and results are copied between the parts. Or ONNX Runtime's own programs are as fast, and what comes on top costs time.
+#
+# </details>

@@ -1,0 +1,176 @@
+"""For 06__accelerators: files, who computes which operators, times, mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbook import measure
+from workbook.backends.onnxruntime import accelerators, plugins
+from workbook.lessons import formats
+from workbook.lessons import mistakes as made
+from workbook.lessons.premises import Premise, clear, steady
+from workbook.lessons.shared import focus_files, quiet
+from workbook.server import Triton
+
+#: The turns of each way, and how often its session is opened.
+_TURNS, _OPENED = 60, 3
+#: Columns of `in_process`.
+WITHOUT, WITH = "without, ms", "with OpenVINO, ms"
+_PROVIDERS: list[accelerators.Provider] = [
+    (accelerators.OPENVINO, {}),
+    ("CPUExecutionProvider", {}),
+]
+
+
+def prepare(models: Path) -> None:
+    """Write the network and pictures for the cells, and hide the warnings of exporters."""
+    quiet.hide_warnings()
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
+    focus_files.save(models)
+
+
+def set_log(lab: Triton) -> None:
+    """Set TRITON_LOG, the server's log."""
+    os.environ["TRITON_LOG"] = str(lab.log)
+
+
+def night(models: Path) -> None:
+    """Write the file of `night`, as ONNX Runtime joins operators; a file that is there is kept."""
+    import onnxruntime as ort
+
+    source, target = models / "compiled/1/model.onnx", models / "night/1/model.onnx"
+    if target.is_file():
+        return
+    if not source.is_file():
+        raise made.not_written("compiled")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _session(file: Path, *, accelerated: bool) -> Any:
+    """Open a file with one thread and in fp32, with the settings of the server's backend."""
+    import onnxruntime as ort
+
+    if not file.is_file():
+        raise made.not_written(file.name)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return plugins.open_session(file, options, _PROVIDERS[0 if accelerated else 1 :])
+
+
+def parts(file: Path) -> pd.DataFrame:
+    """The parts of an ONNX file's graph: which library computes each, and its operators."""
+    names = {accelerators.OPENVINO: "OpenVINO", "CPUExecutionProvider": "ONNX Runtime"}
+    found = _session(file, accelerated=True).get_provider_graph_assignment_info()
+    rows = [
+        (names[each.ep_name], " ".join(node.op_type for node in each.get_nodes())) for each in found
+    ]
+    return pd.DataFrame(rows, columns=["computed by", "operators"])
+
+
+def in_process(*files: Path) -> pd.DataFrame:
+    """Time one picture with and without OpenVINO, in this process, on one thread, in turns.
+
+    Returns:
+        One row per file, named by its model: the fastest call of each way; `gain`, the time without
+        divided by that with; `spread`, by which factor the fastest calls of the first and the
+        second half of the turns differ; the fastest opening of a session; and after how many
+        requests the time is earned that OpenVINO takes longer to open.
+    """
+    picture = np.ascontiguousarray(formats.pictures()[:1])
+    rows = {}
+    for file in files:
+        sessions: list[Any] = []
+        opened, times = np.empty((_OPENED, 2)), np.empty((_TURNS, 2))
+        for turn in range(_OPENED):
+            sessions.clear()
+            for way in (0, 1):
+                began = time.perf_counter()
+                sessions.append(_session(file, accelerated=bool(way)))
+                opened[turn, way] = 1000 * (time.perf_counter() - began)
+        for turn in range(_TURNS):
+            for way, each in enumerate(sessions):
+                began = time.perf_counter()
+                each.run(None, {"image": picture})
+                times[turn, way] = 1000 * (time.perf_counter() - began)
+        (without, with_it), halves = times.min(0), times.reshape(2, -1, 2).min(1)
+        cost, saved = np.diff(opened.min(0))[0], without - with_it
+        rows[file.parent.parent.name] = [
+            *(without, with_it, without / with_it, (halves.max(0) / halves.min(0)).max()),
+            *(*opened.min(0), cost / saved if saved > 0 else np.inf),
+        ]
+    opening = "opened without, ms", "opened with, ms", "requests to earn it"
+    columns = [WITHOUT, WITH, "gain", "spread", *opening]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def compared(file: Path, times: pd.DataFrame, limit: float = 0.0) -> Premise:
+    """Premise: OpenVINO computes parts of a file, and times of the same thing agree.
+
+    Args:
+        file: an ONNX file.
+        times: of `in_process`.
+        limit: a gain with which gains are compared; 0 for none. No gain may be too close to it.
+    """
+    found = Premise(
+        "OpenVINO" in set(parts(file)["computed by"]),
+        "OpenVINO computes nothing here; `workbook status` says why",
+    )
+    for _, row in times.iterrows():
+        found = found & steady([1.0, row["spread"]], 1.5)
+        found = found & clear(row["gain"], limit, row["spread"]) if limit else found
+    return found
+
+
+def served(models: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
+    """Read perf_analyzer's reports `NAME.TURN.csv`, with 1 and with 8 clients each.
+
+    Returns:
+        One row per model, of its best turns: `compute, ms`, the server's count per picture with 1
+        client; `per s, 1` and `per s, 8`, pictures per second with 1 and with 8 clients.
+    """
+    rows = {}
+    for name in names:
+        each = measure.read_reports(*(models / f"{name}.{n + 1}.csv" for n in range(turns)))
+        one, eight = (each[each["concurrency"] == clients] for clients in (1, 8))
+        best = one["compute_infer_ms"].min(), one["throughput"].max(), eight["throughput"].max()
+        rows[name] = dict(zip(("compute, ms", "per s, 1", "per s, 8"), best, strict=True))
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def providers(server: Triton, model: str) -> str:
+    """The providers with which a model was loaded last, from the server's log; "" if never."""
+    found = re.findall(rf"'{model}' version .* providers (.*), requests", server.log_text())
+    return str(found[-1]) if found else ""
+
+
+def mistakes(server: Triton) -> made.Results:
+    """Provoke mistakes with accelerators: two that are refused, and two without effect."""
+    parameter = 'name: "openvino" parameters { key: "precision" value: "FP16" }'
+
+    def line(kind: str, entry: str) -> made.Change:
+        right = 'cpu_execution_accelerator: [ { name: "openvino" } ]'
+        return made.config(right, f"{kind}_execution_accelerator: [ {{ {entry} }} ]")
+
+    return made.provoke(
+        server,
+        "compiled_openvino",
+        {
+            "an accelerator that does not exist": line("cpu", 'name: "openvno"'),
+            "a GPU's accelerator on the CPU": line("cpu", 'name: "tensorrt"'),
+            "OpenVINO in the list for GPUs": line("gpu", 'name: "openvino"'),
+            "a parameter of OpenVINO": line("cpu", parameter),
+        },
+    )
