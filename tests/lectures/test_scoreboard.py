@@ -19,7 +19,9 @@ input [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
 output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
 parameters { key: "INTRA_OP_THREAD_COUNT" value: { string_value: "1" } }
 """
-ROW = scoreboard.Row("batching", "dynamic batching", 100, 250, 20, 31, 40, 3.2, 0, 1.1)
+ROW = scoreboard.Row(
+    "batching", "dynamic batching", "pair", "batched", 100, 250, 20, 31, 40, 3.2, 0, 1.1
+)
 
 
 @pytest.fixture(autouse=True)
@@ -145,29 +147,52 @@ def test_an_unsteady_row_replaces_no_steady_one(kept: Path) -> None:
     assert scoreboard.rows()["batching"].after == 300
 
 
+def bars() -> list[tuple[float, float]]:
+    """Where each bar of the figure begins and ends."""
+    (axes,) = scoreboard.draw().axes
+    return [
+        (round(bar.get_x(), 3), round(bar.get_x() + bar.get_width(), 3)) for bar in axes.patches
+    ]
+
+
 def test_the_figure_multiplies_gains_and_shows_what_is_missing(kept: Path) -> None:
     assert "nothing was measured yet" in scoreboard.draw().description
     first = dataclasses.replace(ROW, step="point_a", before=100, after=100)
-    worse = dataclasses.replace(ROW, step="precision", before=240, after=120, spread=2.0)
+    worse = dataclasses.replace(
+        ROW, step="precision", old="batched", new="int8", before=240, after=120, spread=2.0
+    )
     other = dataclasses.replace(ROW, step="cache", load="Zipf's law")
     keep(first, ROW, worse, other, file=kept)
     figure = scoreboard.draw()
     assert "01 point A 100 pictures per second; 03 batching ×2.50" in figure.description
     assert "05 precision ×0.50, not steady" in figure.description
     assert "07 cache ×2.50, Zipf's law" in figure.description
+    assert bars() == [(0.0, 1.0), (1.0, 2.5), (2.5, 1.25), (1.0, 2.5)]
     (axes,) = figure.axes
-    bars = [(round(bar.get_x(), 3), round(bar.get_width(), 3)) for bar in axes.patches]
-    assert bars == [(0.0, 1.0), (1.0, 1.5), (2.5, -1.25), (1.25, 1.875)]
     texts = [text.get_text().strip() for text in axes.texts]
     assert texts.count("not measured") == len(scoreboard.STEPS) - 4
 
 
-def test_others_do_not_gain_by_a_step_of_one_client(kept: Path) -> None:
+def test_a_step_begins_at_the_model_that_it_changes(kept: Path) -> None:
+    """Two steps from `batched`: the second does not multiply with the first."""
+    way = dataclasses.replace(ROW, step="precision", old="batched", new="int8", after=150)
+    other = dataclasses.replace(ROW, step="accelerators", old="batched", new="openvino", after=80)
+    last = dataclasses.replace(ROW, step="tuning", old="int8", new="tuned", after=200)
+    keep(ROW, way, other, last, file=kept)
+    assert bars() == [(1.0, 2.5), (2.5, 3.75), (2.5, 2.0), (3.75, 7.5)]
+
+
+def test_others_do_not_gain_by_a_load_of_its_own(kept: Path) -> None:
     one = dataclasses.replace(ROW, step="clients", load="one program")
-    keep(ROW, one, dataclasses.replace(ROW, step="tuning", after=200), file=kept)
-    (axes,) = scoreboard.draw().axes
-    bars = [(round(bar.get_x(), 3), round(bar.get_width(), 3)) for bar in axes.patches]
-    assert bars == [(1.0, 1.5), (1.0, 1.5), (2.5, 2.5)]
+    keep(ROW, one, dataclasses.replace(ROW, step="tuning", old="?", after=200), file=kept)
+    assert bars() == [(1.0, 2.5), (1.0, 2.5), (2.5, 5.0)]
+
+
+def test_rows_can_be_forgotten(kept: Path) -> None:
+    keep(ROW, file=kept)
+    for _ in range(2):
+        scoreboard.forget()
+        assert scoreboard.rows() == {}
 
 
 def test_rows_of_another_version_are_left_out(kept: Path) -> None:

@@ -10,6 +10,7 @@ kept:
 
 Other programs may disturb one run more than another. So throughputs of different notebooks are not
 compared: the figure multiplies the gains, each measured within one run.
+
 A step that eight blocking clients with the same eight pictures cannot show is measured by a
 function of its notebook's own; the table and the figure say in its words what was sent:
 
@@ -51,8 +52,6 @@ STEPS = {
     "clients": "08 clients",
     "tuning": "11 tuning",
 }
-#: Steps of one client, which others do not gain by: the figure does not multiply with them.
-APART = ("clients",)
 #: Requests of one picture each that are under way while a deployment is measured.
 LOAD = 8
 #: Measures a model: it returns `throughput` (pictures per second), `p50_ms` and `p99_ms`.
@@ -69,6 +68,7 @@ class Row:
     Attributes:
         step: a key of `STEPS`.
         what: what was changed, in a few words.
+        old, new: the models before and after the step.
         before, after: pictures per second of the deployments before and after the step; the better
             of two measurements each, taken in turns.
         p50_ms, p99_ms: latency after the step, at the client.
@@ -83,6 +83,8 @@ class Row:
 
     step: str
     what: str
+    old: str
+    new: str
     before: float
     after: float
     p50_ms: float
@@ -159,6 +161,8 @@ def add(
     row = Row(
         step=step,
         what=what,
+        old=before or after,
+        new=after,
         before=max(speeds[old]),
         after=max(speeds[new]),
         p50_ms=float(best["p50_ms"]),
@@ -181,6 +185,11 @@ def rows() -> dict[str, Row]:
     kept = json.loads(_file().read_text("utf-8"))
     found = {row["step"]: Row(**row) for row in kept if set(row) == fields}
     return {step: found[step] for step in STEPS if step in found}
+
+
+def forget() -> None:
+    """Remove all rows."""
+    _file().unlink(missing_ok=True)
 
 
 def table() -> pd.DataFrame:
@@ -206,31 +215,34 @@ def table() -> pd.DataFrame:
 
 
 def draw() -> style.Picture:
-    """The gains as a waterfall: each bar begins where the product of the former gains ends.
+    """The gains as a waterfall: each bar begins where that of the model before the step ended.
 
-    A step that this machine has not measured has no bar: its notebook was not run yet. A step of
-    `APART` has a bar of its own, from 1 on.
+    A step that this machine has not measured has no bar: its notebook was not run yet. Where the
+    model before a step was not measured, its bar begins where the last one ended. A step under a
+    load of its own begins at 1: others do not gain by it.
     """
     found = rows()
     figure = style.Picture(8.4, 1.1 + 0.38 * len(STEPS), f"Throughput: {_words(found)}")
     axes = figure.subplots()
     style.panel(axes, "Throughput, as a multiple of point A", below="times", grid="x")
     names, reached = list(STEPS.values()), 1.0
+    levels = dict[str, float]()  # model → its throughput, as a multiple of point A
     for place, step in enumerate(STEPS):
         row = found.get(step)
         if row is None:
             axes.text(reached, place, " not measured", va="center", color=style.GREY, fontsize=9)
             continue
-        begin = 0.0 if row.before == row.after else reached  # point A has nothing before it
-        if step in APART:
-            begin = 1.0
-        end = row.gain * (begin or 1.0)
+        begin = 1.0 if row.load else levels.get(row.old, reached)
+        end = begin * row.gain
+        if not row.load:
+            reached = levels[row.new] = end
+        if row.before == row.after:  # point A has nothing before it
+            begin = 0.0
         colour = style.COLOURS[2 if row.gain >= 1 else 3]
         axes.barh(place, end - begin, left=begin, height=0.62, color=colour)
         axes.text(
             max(end, begin), place, f" {_gain(row)}", va="center", color=style.GREY, fontsize=9
         )
-        reached = reached if step in APART else end
     axes.set_yticks(range(len(names)), names)
     axes.set_xlim(left=0)
     axes.axvline(1.0, color=style.GREY, linewidth=0.8)
