@@ -137,7 +137,7 @@ claim(
 )
 
 # %% [markdown]
-# **The limit.** Pictures per second = busy instances / seconds per picture. Once both instances are busy, more requests only queue. The blocking client already kept more than a third of them busy, so ×3 is out of reach here. And each waiting picture holds its 48 KB in the client, and again in the server.
+# **The limit.** Pictures per second = busy instances / seconds per picture. Once both instances are busy, more requests only queue. At an equal cost per picture, the gain is at most 2 / the blocking client's busy instances. The aim was ×3: compare. And each waiting picture holds its 48 KB.
 #
 # ## asyncio
 #
@@ -162,51 +162,63 @@ claim(
 )
 
 # %% [markdown]
-# Take the one that fits the rest of your program. Threads with a blocking client do, too.
+# Take the one that fits the rest of your program.
 #
 # ## From afar
 #
-# [far.py](clients/far.py) is a wire on which bytes take 10 ms each way, as between two cities:
+# [far.py](clients/far.py) is a wire on which bytes take 10 ms each way, as between two cities. [remote](models/remote/1/model.py) waits 40 ms for up to four numbers:
 
 # %% tags=["triton"]
+from timeit import repeat
+
 wire = [sys.executable, "clients/far.py", address, "10"]
 relay = subprocess.Popen(wire, stdout=subprocess.PIPE, text=True)
-far, took = relay.stdout.readline().strip(), []
-with grpc.InferenceServerClient(far) as same:
-    for picture in pictures[:40]:
-        times = [time.perf_counter()]
-        same.infer("batched", [tensor(picture)])
-        times.append(time.perf_counter())
-        callbacks(far, "batched", [picture], 1)  # with a connection of its own
-        took.append(np.diff([*times, time.perf_counter()]))
-one_ms, new_ms = 1000 * np.median(took, axis=0)
-began = time.perf_counter()
-callbacks(far, "batched", pictures, 16)
-sixteen = len(pictures) / (time.perf_counter() - began)
+far = relay.stdout.readline().strip()
+alone_s = min(repeat(lambda: callbacks(far, "batched", pictures[:30], 1), number=1, repeat=2)) / 30
+sixteen_s = min(repeat(lambda: callbacks(far, "batched", pictures, 16), number=1, repeat=2)) / 400
+
+x = [tensor(np.ones((1, 1), np.float32), "X")]
+
+
+def ask_anew():
+    with grpc.InferenceServerClient(far) as new:
+        new.infer("remote", x)
+
+
+new = repeat(ask_anew, number=1, repeat=20)
+with grpc.InferenceServerClient(far) as open_one:
+    kept = repeat(lambda: open_one.infer("remote", x), number=1, repeat=20)
+    beside = repeat(ask_anew, number=1, repeat=20)
 relay.terminate()
-print(f"{one_ms:.0f} ms, with a new connection {new_ms:.0f} ms; 16 under way: {sixteen:.0f} per s")
+print("remote, ms:", *(round(1000 * np.median(times)) for times in (new, kept, beside)))
 
 # %%
+new_ms = 1000 * np.median(new)
+kept_ms = 1000 * np.median(kept)
+beside_ms = 1000 * np.median(beside)
 claim(
-    sixteen > 3 * 1000 / one_ms,
-    f"From afar, 16 under way answer ×{sixteen * one_ms / 1000:.0f} as many pictures as one after the "
-    "other.",
+    alone_s > 3 * sixteen_s,
+    f"From afar, {1 / alone_s:.0f} pictures per second one after the other, and {1 / sixteen_s:.0f} with "
+    f"16 under way: ×{alone_s / sixteen_s:.0f}.",
     "Run the cell above again.",
     id="clients.far",
 )
 claim(
-    new_ms > one_ms + 8,
-    f"A new connection for each picture takes {new_ms - one_ms:.0f} ms longer.",
+    new_ms > kept_ms + 8 and new_ms > beside_ms + 8,
+    f"A new client for each request: {new_ms:.0f} ms. One client: {kept_ms:.0f} ms. A new client each "
+    f"time, while another one is open: {beside_ms:.0f} ms.",
     "Run the cell above again.",
     id="clients.connection",
 )
 
 # %% [markdown]
-# The wire adds 20 ms in which a blocking client only waits: keep as many under way as the rate times the latency ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)). A new connection costs further round trips.
+# Keep as many under way as the rate times the latency ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)).
+#
+# A new connection costs further round trips. In one process, gRPC clients of an address share it while one is open: keep one.
 #
 # ## One request fails
 #
-# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) no Python. Corrected, it gets 100 numbers for [remote](models/remote/1/model.py), which waits 40 ms for up to four.
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) no Python. Corrected, it sends 100 numbers to `remote`. One has a wrong shape.
 
 # %%
 predict(
@@ -241,14 +253,14 @@ def ended():
 
 
 # %% tags=["triton"]
-numbers, kept, before = list(np.ones((100, 1, 1), np.float32)), [], ended()
+numbers, got, before = list(np.ones((100, 1, 1), np.float32)), [], ended()
 numbers[40] = np.ones((1, 2), np.float32)  # a wrong shape
 try:
-    kept = await group(numbers)
+    got = await group(numbers)
 except* InferenceServerException as errors:
     print(errors.exceptions[0].message()[:75], "…")
 computed, dropped = ended() - before
-print(f"{len(kept)} answers; the server computed {computed}, and dropped {dropped}")
+print(f"{len(got)} answers; the server computed {computed}, and dropped {dropped}")
 before = ended()
 returned = await tasks(address, "remote", numbers, 8, ("X", "Y"))
 right = sum(not isinstance(each, Exception) for each in returned)
@@ -256,11 +268,11 @@ all_computed, none_dropped = ended() - before
 print(f"with tasks.py: {right} answers, {all_computed} computed, {none_dropped} dropped")
 
 # %%
-how_many = "none" if not kept else "99" if len(kept) == 99 else "those that came before the error"
+how_many = "none" if not got else "99" if len(got) == 99 else "those that came before the error"
 refused = Premise(len(numbers) - right == 1, f"{len(numbers) - right} of 100 requests were refused")
 compare("clients.group", how_many, premise=refused)
 claim(
-    not kept and computed > 0 and right == all_computed == 99,
+    not got and computed > 0 and right == all_computed == 99,
     f"The TaskGroup lost all answers: the server computed {computed} for nothing, and dropped "
     f"{dropped}. With the error returned, {right} answers came.",
     "Run the cells of this section again.",
@@ -313,7 +325,7 @@ def answered_first(stream):
     came = []
 
     def keep(result, error):
-        came.append(result.get_response().id)
+        came.append(error or result.get_response().id)
 
     with grpc.InferenceServerClient(address) as other:
         other.start_stream(keep)  # calls do not use it
@@ -333,7 +345,7 @@ in_order = set(streams) == {"sixteen"}
 compare(
     "clients.stream",
     "that of the sixteen" if in_order else "that of the single picture",
-    premise=Premise(calls.count("one") >= 3, "the single picture was not computed first"),
+    premise=Premise(calls.count("one") >= 2, "the single picture was not computed first"),
 )
 claim(
     in_order,
@@ -377,7 +389,7 @@ claim(
 )
 
 # %% [markdown]
-# It saves copies of large inputs to cheap models. Where the network computes for milliseconds, it brings nothing.
+# It saves copies of large inputs to cheap models. Where the network computes for milliseconds, it brings little.
 #
 # ## Two more mistakes
 #
@@ -433,7 +445,7 @@ def offered(under_way, wait=True, rate=150, count=200):
 
 # %%
 no_bound, waits, refuses = offered(200), offered(8), offered(8, wait=False)
-kinds = {"no bound": no_bound, "8, others wait": waits, "8, others are turned away": refuses}
+kinds = {"no bound": no_bound, "at most 8, others wait": waits, "others turned away": refuses}
 setup.draw(kinds)
 
 # %%
@@ -496,7 +508,7 @@ for number in range(6):
 # ## What to remember
 #
 # - Keep several requests under way on one connection: enough to fill the instances, from afar more.
-# - Always with a bound, and an error belongs to its own request. Callbacks raise nothing.
+# - Always with a bound, and an error belongs to its own request. Callbacks must not raise.
 # - Look at busy instances (compute time per second) and at queue time: once all are busy, more requests only wait.
 
 # %% [markdown]
@@ -511,11 +523,5 @@ for number in range(6):
 # <details><summary>A program uses asyncio and 50 tasks, and the server never forms a batch. Where do you look?</summary>
 #
 # Is the client `tritonclient.grpc` in place of `tritonclient.grpc.aio`? Then each call stops the whole event loop.
-#
-# </details>
-#
-# <details><summary>Answers are mixed up, only under load, only with shared memory. Why?</summary>
-#
-# A region was written again before its request was answered.
 #
 # </details>

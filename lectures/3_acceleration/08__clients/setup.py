@@ -25,7 +25,7 @@ def prepare(models: Path) -> None:
     np.save(models / "logits.npy", formats.reference())
 
 
-def repeats(per_s: pd.Series, factor: float = 1.4) -> Premise:
+def repeats(per_s: pd.Series, factor: float = 1.6) -> Premise:
     """Premise: of each client's runs, which its name indexes, the two fastest agree."""
     for _, found in per_s.groupby(per_s.index):
         if not (agreed := steady(found.nlargest(2), factor)):
