@@ -63,7 +63,7 @@ import pandas as pd
 
 def alone(model, tokens=16):
     """One user's times, in ms, and tokens per second."""
-    sent, first, *_, last = ask(model, "def f(x):", tokens)[[0, 1, -1]]
+    sent, first, last = ask(model, "def f(x):", tokens)[[0, 1, -1]]
     between = (last - first) / (tokens - 1) or np.nan
     return [1000 * (first - sent), 1000 * between, tokens / (last - sent)]
 
@@ -211,14 +211,17 @@ def write(model, text, count=16):
 
 def steps():
     """How many steps the network has computed, and for how many milliseconds."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
     spent = http.get("/step/stats").json()["model_stats"][0]["inference_stats"]["compute_infer"]
     return np.array([spent["count"], spent["ns"] / 1e6])
 
 
 # %% tags=["triton"]
 texts = [25, 100, 200, 400]
-tried = {name: [[write(name, n) for _ in "123"] for n in texts] for name in ("loop", "whole")}
-ms = pd.DataFrame({name: np.min(found, axis=1) for name, found in tried.items()}, texts)
+rounds_of_loops = [
+    {name: [write(name, n) for n in texts] for name in ("loop", "whole")} for _ in "1234"
+]
+ms = pd.concat(pd.DataFrame(each, texts) for each in rounds_of_loops[1:]).groupby(level=0).min()
 before = steps()
 total = write("loop", 25, 100)
 taken, computed = steps() - before
@@ -227,7 +230,10 @@ ms.round(0)
 
 # %%
 times = ms["whole"] / ms["loop"]
-grows = Premise(ms["whole"].is_monotonic_increasing, "other programs took the cores")
+grows = Premise(
+    ms["whole"].is_monotonic_increasing and ms["loop"][25] < ms["loop"][400],
+    "other programs took the cores",
+)
 compare_curve("serving.cache", texts, times, premise=grows)
 claim(
     times[400] > 2 and times[400] > 1.3 * times[25] and taken == 100,
@@ -263,9 +269,9 @@ WORDS = ["the", "of", "a", "to", "is", "in", "and", "or", "if", "for", "not", "l
 usual = best["between tokens, ms"]["engine"] / 1000
 
 
-def prompt(count, first="the"):
+def prompt(count):
     """A new prompt of this many tokens."""
-    return " ".join([first, *np.random.default_rng().choice(WORDS, count - 1)])
+    return " ".join(["the", *np.random.default_rng().choice(WORDS, count - 1)])
 
 
 def meanwhile(count):
@@ -449,9 +455,9 @@ show("at_work/latency.py")
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>All answers of a service have exactly 20 tokens, all prompts about 50. What does continuous batching still gain over static batches?</summary>
+# <details><summary>After the task: who pays for the shorter pauses?</summary>
 #
-# No row is held for a longer answer. But a request that comes while a batch is computed need not wait for its end.
+# The user with the long prompt. In one run on two cores, with 64 tokens per step, the longest gap of the others fell from 225 to 105 ms, and the first token of the fifth came after 600 ms in place of 310.
 #
 # </details>
 #

@@ -85,18 +85,19 @@ def repeated(tries: Sequence[pd.Series[float]]) -> Premise:
 _TOGETHER = 0.05
 
 
-def computed(run: pd.DataFrame) -> pd.DataFrame:
+def computed(run: pd.DataFrame, *, batched: bool = False) -> pd.DataFrame:
     """When each answer was computed, in seconds; of an answer that came whole, this is deduced.
 
     Args:
         run: a row per answer: `sent`, `first`, `end` and `tokens`.
+        batched: whether answers that end together were one batch; else each is a batch of its own.
 
     Returns:
         The rows by their end, with `batch` (answers that ended together), `begin`, and `useful`,
         the time of the last token that was asked for.
     """
     table = run.sort_values("end").reset_index(drop=True)
-    table["batch"] = (table["end"].diff() > _TOGETHER).cumsum()
+    table["batch"] = (table["end"].diff() > _TOGETHER).cumsum() if batched else table.index
     if (table["first"] < table["end"]).any():
         return table.assign(begin=table["first"], useful=table["end"])
     group = table.groupby("batch")
@@ -110,7 +111,7 @@ def computed(run: pd.DataFrame) -> pd.DataFrame:
 def batches(run: pd.DataFrame) -> pd.DataFrame:
     """Each static batch: its rows, useful tokens, longest answer, and when its answers ended."""
     found = []
-    for _, own in computed(run).groupby("batch"):
+    for _, own in computed(run, batched=True).groupby("batch"):
         took = own["end"] - own["begin"]
         found.append(
             {
@@ -131,7 +132,8 @@ def plot(runs: Mapping[str, pd.DataFrame]) -> style.Picture:
     panels = figure.subplots(len(runs), 1, sharex=True)
     for axes, (name, run) in zip(panels, runs.items(), strict=True):
         style.panel(axes, name, below="seconds" if axes is panels[-1] else "", grid="x")
-        for place, row in enumerate(computed(run).sort_values("sent").itertuples()):
+        table = computed(run, batched=name == "static")
+        for place, row in enumerate(table.sort_values("sent").itertuples()):
             colour = style.COLOURS[place % len(style.COLOURS)]
             axes.plot([row.sent, row.begin], [place, place], color=style.GREY, linewidth=0.8)
             axes.barh(place, row.end - row.begin, 0.8, row.begin, color=colour, alpha=0.25)

@@ -19,7 +19,7 @@ from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _LONG, _SHORT = 400, 8  # tokens of a prompt
-_ROUNDS, _OTHER = 5, 100
+_ROUNDS, _OTHER = 5, 48
 #: Tokens that another answer gets while the long prompt is read, more than with a short one: one
 #: per step. Between the second and the third number, and the fourth and the fifth, nothing is said.
 _ONE_STEP, _LEAST, _MOST, _TOO_MANY = 2, 4, 16, 22

@@ -18,15 +18,15 @@ def answers(*rows: tuple[float, float, float, int]) -> pd.DataFrame:
 def test_answers_that_end_together_were_one_batch() -> None:
     run = answers((0, 2, 2, 10), (0.1, 2.01, 2.01, 20), (2.02, 3, 3, 5))
     assert setup.batches(run)["rows"].to_list() == [2, 1]
-    table = setup.computed(run)
+    table = setup.computed(run, batched=True)
     assert table["begin"].to_list() == [0.1, 0.1, pytest.approx(2.02)]
     assert table["useful"][0] == pytest.approx(1.05)  # half of the batch's tokens
     assert table["useful"][1] == pytest.approx(2.01)
 
 
 def test_one_at_a_time_a_request_waits_for_those_before() -> None:
-    table = setup.computed(answers((0, 1, 1, 4), (0, 2, 2, 4), (0, 3, 3, 4)))
-    assert table["begin"].to_list() == [0, 1, 2]
+    table = setup.computed(answers((0, 1, 1, 4), (0, 1.04, 1.04, 4), (0, 3, 3, 4)))
+    assert table["begin"].to_list() == [0, 1, 1.04]
     assert (table["useful"] == table["end"]).all()
 
 
