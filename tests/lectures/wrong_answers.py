@@ -223,11 +223,24 @@ ALMOST = [
         """,
         "Executions of daily no longer run at the same time",
     ),
+    Wrong(
+        "serving.pause",  # the prompt waits until the other answer is complete
+        _in_the_solution(
+            "serving.pause", '"max_num_batched_tokens": 64, "max_num_seqs": 8', '"max_num_seqs": 1'
+        ),
+        "in one step, or waits",
+    ),
+    Wrong(
+        "serving.pause",  # 50 steps
+        _in_the_solution("serving.pause", "64", "8"),
+        "waits for many small steps",
+    ),
 ]
 
 #: Right answers beside the tasks' own solutions, by task.
 ALSO_RIGHT = {
     "clients.own": _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(8)"),
+    "serving.pause": _in_the_solution("serving.pause", "64", "40"),
     "schedulers.chain": _change(
         "single", "max_batch_size: 8", "max_batch_size: 8 dynamic_batching { }"
     ),

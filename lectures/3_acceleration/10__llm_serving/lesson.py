@@ -1,0 +1,474 @@
+# ---
+# title: LLM serving
+# minutes: 30
+# ---
+
+# %% [markdown]
+# # LLM serving
+#
+# **Question.** A language model computes its answer token by token, for many users at once. Who waits for whom, and which way of serving makes the waits short?
+#
+# vLLM's config is in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here we measure, with a Llama of 40 million random weights, whose answers mean nothing.
+
+# %%
+import llama_page  # its table, and what a GPU has measured
+import setup
+from workbook.lessons import *  # predict, compare, show and so on: the course's own words
+
+models = folder("llm_serving")
+place(models, *[f"models/{name}" for name in ("one", "two", "static", "engine", "loop")])
+setup.prepare(models)  # programs and weights, and the small network `step`, which `loop` asks
+lab = laboratory(models)  # a Triton server of this notebook's own; it needs 4 GB
+print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's place
+
+# %% [markdown]
+# ## One user
+#
+# Four deployments of the same weights: `one`, `two` and `static` are Hugging Face's model in the Python backend, `engine` is vLLM. A user sees two times, the *time to first token* and the *time between tokens*; `ask` notes when each piece of an answer comes.
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# grep -E 'batch|instance|threads' one/config.pbtxt
+# for name in two static; do
+#   echo; diff one/config.pbtxt $name/config.pbtxt | grep '^> [^#]'
+# done
+# echo; cat engine/1/model.json
+
+# %% tags=["triton"]
+import json
+import os
+import time
+
+import httpx
+import numpy as np
+
+http = httpx.Client(base_url=f"http://{os.environ['TRITON_HTTP']}/v2/models", timeout=300)
+
+
+def ask(model, prompt, tokens):
+    """When a request was sent, and when each piece of its answer came, in seconds."""
+    sampling = json.dumps({"max_tokens": int(tokens), "temperature": 0, "ignore_eos": True})
+    body = {"text_input": prompt, "sampling_parameters": sampling, "stream": True}
+    times = [time.perf_counter()]
+    with http.stream("POST", f"/{model}/generate_stream", json=body) as answer:
+        for line in filter(None, answer.iter_lines()):
+            assert "error" not in json.loads(line.removeprefix("data: ")), line
+            times.append(time.perf_counter())
+    return np.array(times)
+
+
+# %% tags=["triton"]
+import pandas as pd
+
+
+def alone(model, tokens=16):
+    """One user's times, in ms, and tokens per second."""
+    sent, first, last = ask(model, "def f(x):", tokens)[[0, 1, -1]]
+    between = (last - first) / (tokens - 1) or np.nan
+    return [1000 * (first - sent), 1000 * between, tokens / (last - sent)]
+
+
+names = ["one", "static", "engine"]
+columns = ["first token, ms", "between tokens, ms", "tokens per s"]
+tries = [pd.DataFrame([alone(name) for name in names], names, columns) for _ in range(6)][1:]
+best = pd.concat(tries).groupby(level=0, sort=False).min()
+best["tokens per s"] = pd.concat(tries)["tokens per s"].groupby(level=0).max()
+best.round(1)
+
+# %%
+gain = best["tokens per s"]["static"] / best["tokens per s"]["one"]
+same = setup.repeated([each["tokens per s"] for each in tries])
+claim(
+    gain < 1.5,
+    f"For one user, static makes ×{gain:.2f} the tokens of one: nobody is there to share a batch.",
+    "Run the cell above again.",
+    premise=same,
+    id="serving.alone",
+)
+
+# %% [markdown]
+# `one` and `static` send nothing before the answer is complete: their first token comes with the last.
+#
+# ## Eight users
+#
+# Now eight users ask, for answers of 4 to 64 tokens. `static` calls `generate` for up to eight requests together: it pads the prompts to one length, and each step computes a token for every row.
+
+# %%
+predict(
+    "serving.short",
+    "In static, somebody wants 4 tokens, and the others of his batch up to 64. When does he have them?",
+    {
+        "after 4 steps": "His row has them then. But generate is one call of the model's execute: "
+        "Triton sends its answers when the call returns.",
+        "after about 64 steps": None,
+        "after all tokens of the others": "So it is in `one`, where they take turns. A batch "
+        "computes a token for each row in one step.",
+    },
+)
+
+# %% tags=["triton"]
+from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
+
+lengths = np.random.default_rng(3).permutation(np.geomspace(4, 64, 16).round().astype(int))
+
+
+def crowd(model, lengths, users=8):
+    """Each user asks again when the answer has come. A row per answer, in seconds."""
+
+    def user(tokens):
+        sent, first, last = ask(model, "def f(x):", tokens)[[0, 1, -1]]
+        return get_ident(), sent, first, last, tokens
+
+    with ThreadPoolExecutor(users) as pool:
+        rows = list(pool.map(user, lengths))
+    table = pd.DataFrame(rows, columns=["user", "sent", "first", "end", "tokens"])
+    table[["sent", "first", "end"]] -= table["sent"].min()
+    return table
+
+
+# %% tags=["triton"]
+runs = {}
+for name in ("one", "two", "static", "engine"):
+    crowd(name, [2] * 8)  # warm
+    runs[name] = crowd(name, lengths)
+
+
+def short(run):
+    """The median time of the answers of at most 8 tokens, in seconds."""
+    return (run["end"] - run["sent"])[run["tokens"] <= 8].median()
+
+
+pd.DataFrame(
+    {
+        "tokens per s": {
+            name: run["tokens"].sum() / run["end"].max() for name, run in runs.items()
+        },
+        "a short answer, s": {name: short(run) for name, run in runs.items()},
+    }
+).round(2)
+
+# %%
+display(setup.plot({name: runs[name] for name in ("one", "static", "engine")}))
+batches = setup.batches(runs["static"])
+late = (batches["first_end"] / batches["longest"]).min()
+useful = batches["tokens"].sum() / (batches["rows"] * batches["longest_tokens"]).sum()
+ready = "after about 64 steps" if late > 0.8 else "after 4 steps"
+full = Premise(batches["rows"].min() >= 4, "the users did not come together")
+compare("serving.short", ready, premise=full)
+faster = short(runs["static"]) / short(runs["engine"])
+claim(
+    useful < 0.8 and faster > setup.limit(1.8, without_vllm=1),
+    f"Of the tokens that static computed, {useful:.0%} were asked for. A short answer took "
+    f"×{faster:.1f} as long as in engine.",
+    "Run the cells of this section again.",
+    premise=full,
+    id="serving.static",
+)
+
+# %% [markdown]
+# vLLM decides at each step whom it computes: *continuous batching*. (It uses all cores, the others one per instance.)
+#
+# ## Your own loop
+#
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the loop itself, in BLS. Each step sends the *whole* text. `loop` keeps the *keys and values* of earlier tokens, and sends the new token alone ([model.py](models/loop/1/model.py)). The network has 5 million weights.
+#
+# ```python
+# for _ in range(count):
+#     scores, present = step(text[done:], past)  # a request to the network
+#     if self.cache:
+#         past, done = present, len(text)
+#     text.append(draw(scores, top_p, random))  # the likeliest that have this probability
+# ```
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# cp -rT loop whole
+# sed -i 's/"yes"/"no"/' whole/config.pbtxt  # the parameter `cache`
+# curl -sX POST $TRITON_HTTP/v2/repository/models/whole/load
+
+# %%
+predict_curve(
+    "serving.cache",
+    "An answer of 16 tokens: how many times as long does whole take for it as loop does?",
+    x=[25, 100, 200, 400],
+    y_range=(0, 30),
+    unit="times",
+    below="tokens of the text before it",
+)
+
+
+# %% tags=["triton"]
+def write(model, text, count=16):
+    """Send a text of this many tokens to a loop; return the answer's milliseconds."""
+    ids = np.random.default_rng(text).integers(10, 2000, text).tolist()
+    tensors = (("ids", "INT64", ids), ("count", "INT32", [count]), ("top_p", "FP32", [0.9]))
+    inputs = [dict(name=n, datatype=t, shape=[len(data)], data=data) for n, t, data in tensors]
+    began = time.perf_counter()
+    http.post(f"/{model}/infer", json={"inputs": inputs}).raise_for_status()
+    return 1000 * (time.perf_counter() - began)
+
+
+def steps():
+    """How many steps the network has computed, and for how many milliseconds."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    spent = http.get("/step/stats").json()["model_stats"][0]["inference_stats"]["compute_infer"]
+    return np.array([spent["count"], spent["ns"] / 1e6])
+
+
+# %% tags=["triton"]
+texts = [25, 100, 200, 400]
+rounds_of_loops = [
+    {name: [write(name, n) for n in texts] for name in ("loop", "whole")} for _ in "1234"
+]
+ms = pd.concat(pd.DataFrame(each, texts) for each in rounds_of_loops[1:]).groupby(level=0).min()
+before = steps()
+total = write("loop", 25, 100)
+taken, computed = steps() - before
+print(f"{taken:.0f} steps of loop: {total / 100:.1f} ms each, {computed / 100:.1f} in the network")
+ms.round(0)
+
+# %%
+times = ms["whole"] / ms["loop"]
+grows = Premise(
+    ms["whole"].is_monotonic_increasing and ms["loop"][25] < ms["loop"][400],
+    "other programs took the cores",
+)
+compare_curve("serving.cache", texts, times, premise=grows)
+claim(
+    times[400] > 2 and times[400] > 1.3 * times[25] and taken == 100,
+    f"After 400 tokens of text, whole takes ×{times[400]:.1f} as long as loop, after 25 "
+    f"×{times[25]:.1f}.",
+    "Run the cell above again.",
+    premise=grows,
+    id="serving.cache",
+)
+
+# %% [markdown]
+# Each step is a request of its own: the difference of the two times that the cell prints. The course's `chat_bls` is such a loop for batches.
+#
+# ## A long prompt
+#
+# Back to `engine`. Four users read their answers. A fifth one sends a prompt of 400 tokens.
+
+# %%
+predict(
+    "serving.pause",
+    "What do the four see meanwhile?",
+    {
+        "nothing: it is one row more": "For an answer under way a step has one token. For the prompt "
+        "it has 400, and all rows wait for the end of the step.",
+        "one pause, several times as long as their usual gap": None,
+        "no token until the fifth user's answer is complete": "Only the prompt's step is long. "
+        "After it, the fifth answer is one row like the others.",
+    },
+)
+
+# %% tags=["triton"]
+WORDS = ["the", "of", "a", "to", "is", "in", "and", "or", "if", "for", "not", "list", "method"]
+usual = best["between tokens, ms"]["engine"] / 1000
+
+
+def prompt(count):
+    """A new prompt of this many tokens."""
+    return " ".join(["the", *np.random.default_rng().choice(WORDS, count - 1)])
+
+
+def meanwhile(count):
+    """Four answers are under way when a prompt of `count` tokens comes: gaps of the four, in ms."""
+    with ThreadPoolExecutor(5) as pool:
+        others = [pool.submit(ask, "engine", "def f(x):", 60) for _ in range(4)]
+        time.sleep(15 * usual)
+        fifth = pool.submit(ask, "engine", prompt(count), 8)
+    gaps = 1000 * np.concatenate([np.diff(other.result()[1:]) for other in others])
+    return np.median(gaps), gaps.max(), 1000 * np.diff(fifth.result())[0]
+
+
+# %% tags=["triton"]
+columns_of_gaps = ["usual gap, ms", "longest gap, ms", "first token of the fifth, ms"]
+rounds = {count: [meanwhile(count) for _ in "123"] for count in (10, 200, 400)}
+pauses = pd.DataFrame(
+    {count: np.min(found, axis=0) for count, found in rounds.items()}, columns_of_gaps
+)
+pauses.T.round(0)
+
+# %%
+longest = pauses.loc["longest gap, ms"] / pauses.loc["usual gap, ms"]
+pause = "one pause, several times as long as their usual gap"
+compare(
+    "serving.pause",
+    pause if longest[400] > 3 else "nothing: it is one row more",
+    premise=Premise(longest[10] < longest[400], "other programs took the cores"),
+)
+claim(
+    longest[400] > 3 and longest[400] > 1.3 * longest[10],
+    f"The longest gap was ×{longest[400]:.0f} the usual one with a prompt of 400 tokens, "
+    f"×{longest[10]:.1f} with one of 10.",
+    "Run the cell before this one again.",
+    id="serving.pause",
+)
+
+# %% [markdown]
+# ## The same beginning
+#
+# Prompts often begin alike: with the same instructions. vLLM keeps the keys and values of earlier prompts (*prefix caching*, on by default).
+
+# %%
+predict(
+    "serving.prefix",
+    "A prompt of 400 tokens was answered. For which later one does the first token come much sooner?",
+    {
+        "only for an equal one": "Keys and values of a token depend on what stands before it, not on "
+        "what follows. So a beginning can be kept alone.",
+        "an equal one, and one that differs at its end": None,
+        "both, and one that differs in its first word": "After another first word, the keys and "
+        "values of all tokens are others.",
+        "for none": "So it is with Transformers, in vLLM's place. vLLM keeps them.",
+    },
+)
+
+# %% tags=["triton"]
+firsts = []
+for _ in range(5):
+    ms_of = {}
+    for count in (100, 400):
+        text = prompt(count)
+        texts_of = {"new": text, "equal": text, "another end": text[:-9] + " def"}
+        texts_of["another first word"] = "class" + text[3:]
+        for kind, each in texts_of.items():
+            sent, first = ask("engine", each, 2)[:2]
+            ms_of[count, kind] = 1000 * (first - sent)
+    firsts.append(pd.Series(ms_of))
+sooner = pd.concat(firsts, axis=1).min(axis=1).unstack(0)
+sooner.round(0)
+
+# %%
+least = setup.limit(1.5, without_vllm=0)
+gain = sooner.loc["new"] / sooner
+kept = gain[400]["another end"] > 1.5
+which = "an equal one, and one that differs at its end" if kept else "for none"
+new = setup.repeated([1 / each for each in firsts])
+compare("serving.prefix", which, premise=new)
+claim(
+    min(gain[400][["equal", "another end"]]) > least * max(1, gain[400]["another first word"])
+    and max(gain[100]["equal"], gain[400]["another first word"]) < 1.6,
+    f"Sooner by ×{gain[400]['equal']:.1f} if it is equal, ×{gain[400]['another end']:.1f} with another "
+    f"end, ×{gain[400]['another first word']:.1f} with another first word.",
+    "Run the cell before this one again.",
+    premise=new,
+    id="serving.prefix",
+)
+
+# %% [markdown]
+# So put what all prompts share first, and a name or the time last. With 100 tokens nothing is gained: vLLM keeps full *blocks* only, and model.json says `block_size` 128.
+#
+# ## Mistakes
+#
+# Which of them does the server refuse? Three requests to `engine`, then a change of its config:
+
+# %% tags=["triton"]
+too_long = {"text_input": prompt(600), "sampling_parameters": '{"max_tokens": 4}'}
+print("600 tokens:", http.post("/engine/generate", json=too_long).text, end="\n\n")
+
+pieces = len(ask("engine", prompt(500), 100)) - 1
+print(f"500 tokens, and max_tokens 100: {pieces} pieces came, and no error", end="\n\n")
+
+text = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["The"]}
+print("infer:", http.post("/engine/infer", json={"inputs": [text]}).text)
+
+# %%
+from workbook.lessons import mistakes
+
+refused = mistakes.provoke(lab, "engine", {"a batch size": mistakes.append("max_batch_size: 8")})
+refused
+
+# %%
+claim(
+    len(refused.refused) == 1 and pieces <= 12 and len(ask("engine", "The", 4)) == 5,
+    f"The config is refused; max_tokens was cut to the {pieces} tokens that the context has left. "
+    "engine still answers.",
+    "Run the cells of this section again.",
+    id="serving.mistakes",
+)
+
+# %% [markdown]
+# ## The Llama page's table
+#
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; two instances had 8-bit weights. Here eight answers have 12 tokens each, from a network 175 times smaller, on a processor; on the H100 it was the course's Llama of 5 million. So compare gains only.
+
+# %% tags=["triton"]
+rates = {name: [] for name in ("one", "two", "static", "engine alone", "engine")}
+for _ in "123":
+    for name, found in rates.items():
+        run = crowd(name.split()[0], [12] * 8, users=1 if "alone" in name else 8)
+        found.append(run["tokens"].sum() / run["end"].max())
+rates = pd.DataFrame(rates)
+rates.round(1)
+
+# %%
+display(llama_page.table(rates.max()))
+better = rates.max() / rates["one"].max()
+measured = [row[["one", "static", "engine"]] for _, row in rates.iterrows()]
+claim(
+    better["static"] > 1.2 and better["engine"] > setup.limit(1.2, without_vllm=0),
+    f"Gains over one request at a time: two instances ×{better['two']:.1f}, batches ×"
+    f"{better['static']:.1f}, the engine ×{better['engine']:.1f}.",
+    "Run the cells of this section again.",
+    premise=setup.repeated(measured),
+    id="serving.table",
+)
+
+# %% [markdown]
+# On the A10G, vLLM made ×4.7 the tokens of Hugging Face for one user; look at your own row. On the H100, two instances of the small network gained nothing.
+#
+# <details><summary>Errata: the Llama page</summary>
+#
+# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Times its seconds, that is 104 tokens alone, 142 for each of eight. Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/).
+#
+# </details>
+#
+# ## Your turn
+#
+# A long prompt stops the other users of `engine`. Change that: write `{models}/engine/1/model.json` anew in a cell of your own (`%%writefile`), and load `engine`.
+
+# %%
+task("serving.pause", server=lab)
+
+# %% [markdown]
+# ## The same at work, without this course
+#
+# Measure what your users see, for as many users as you expect. Take prompts and lengths from your log:
+
+# %%
+show("at_work/latency.py")
+
+# %% tags=["triton"]
+# %run at_work/latency.py engine 1 4 8
+
+# %% [markdown]
+# ## What to remember
+#
+# - Measure two times: to the first token, and between tokens, with long and short answers together.
+# - A static batch holds each row until its longest answer ends. A continuous batch gives rows on at each step.
+# - A long prompt makes the others wait; a beginning that is the same, to the letter, is computed once.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>After the task: who pays for the shorter pauses?</summary>
+#
+# The user with the long prompt. In one run on two cores, with 64 tokens per step, the longest gap of the others fell from 225 to 105 ms, and the first token of the fifth came after 600 ms in place of 310.
+#
+# </details>
+#
+# <details><summary>A team writes the time of day at the top of its long instructions. What does it lose?</summary>
+#
+# The kept prefix: each minute all prompts begin differently. The time belongs at the end.
+#
+# </details>
+#
+# <details><summary>Users complain that answers freeze for a moment now and then. Throughput is fine. Where do you look?</summary>
+#
+# At the longest gap between tokens, and at long prompts that come at these moments. Limit the tokens of a step.
+#
+# </details>
