@@ -41,6 +41,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "04__compile": [("range(1, 6)", "range(1, 5)")],
     "05__precision": [("np.split(training, 25)", "np.split(training[:160], 20)")],
     "09__sequences_and_streams": [("random(50)", "random(40)")],
+    "11__tuning": [("target = 40", "target = 60")],
     "01__point_a": [('blocking("single", image, 3000)', 'blocking("single", image, 2000)')],
     "10__llm_serving": [("np.geomspace(4, 64, 16)", "np.geomspace(4, 56, 16)")],
 }

@@ -202,6 +202,21 @@ ALMOST = [
         "the library was called 1",
     ),
     Wrong(
+        "tuning.device",  # all eight in one batch
+        _change("device", "max_batch_size: 16", "max_batch_size: 8"),
+        "times that of the given config",
+    ),
+    Wrong(
+        "tuning.device",  # batches of one and of six
+        _change("device", "100000", "0"),
+        "times that of the given config",
+    ),
+    Wrong(
+        "tuning.device",
+        _change("device", "count: 2", "count: 8"),
+        "computes two at a time",
+    ),
+    Wrong(
         "instances.nightly",  # one instance, and daily may still run beside it
         _change("nightly", "count: 4", "count: 1"),
         "An execution of nightly and one of daily ran at the same time",
@@ -241,6 +256,12 @@ ALMOST = [
 ALSO_RIGHT = {
     "clients.own": _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(8)"),
     "serving.pause": _in_the_solution("serving.pause", "64", "40"),
+    "tuning.device": """
+    file = models / "device/config.pbtxt"
+    text = file.read_text().replace("max_batch_size: 16", "max_batch_size: 4")
+    write(file, text.replace("100000", "5000"))
+    lab.load("device")
+    """,
     "schedulers.chain": _change(
         "single", "max_batch_size: 8", "max_batch_size: 8 dynamic_batching { }"
     ),

@@ -43,7 +43,7 @@ was late.
 """
 
 from .config import from_config
-from .settings import Direct, DynamicBatching, Model, Oldest, QueuePolicy, Request
+from .settings import Direct, DynamicBatching, Model, Oldest, QueuePolicy, Request, clients
 from .simulate import Simulation, simulate
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "QueuePolicy",
     "Request",
     "Simulation",
+    "clients",
     "from_config",
     "simulate",
 ]

@@ -64,7 +64,7 @@ class Instances:
         count: int,
         max_batch_size: int,
         delay: int,
-        duration: Callable[[int], int],
+        duration: Callable[[int, int], int],
         finished: Callable[[Execution], None],
         batcher_first: Callable[[int], bool],
     ) -> None:
@@ -75,14 +75,15 @@ class Instances:
             count: how many instances.
             max_batch_size: rows of an execution, for merging.
             delay: the batcher's max_queue_delay_microseconds.
-            duration: from an execution's rows to its length in microseconds.
+            duration: from an execution's rows, and how many executions run when it begins, to its
+                length in microseconds.
             finished: called with each execution when it has ended.
             batcher_first: whether after the end of this execution (numbered from 1) the batcher
                 looks before the instance counts as free.
         """
         self._clock, self._max, self._delay = clock, max_batch_size, delay
         self._duration, self._finished = duration, finished
-        self._batcher_first, self._started = batcher_first, 0
+        self._batcher_first, self._started, self._running = batcher_first, 0, 0
         self.count = count
         self._idle = [False] * count
         self._shared: list[Payload] = []  # any instance may take these
@@ -125,7 +126,9 @@ class Instances:
             start = self._clock.now
             self._started += 1
             execution = self._started
-            yield self._duration(payload.rows)
+            self._running += 1
+            yield self._duration(payload.rows, self._running)
+            self._running -= 1
             self._finished(
                 Execution(tuple(payload.jobs), payload.rows, number, start, self._clock.now)
             )

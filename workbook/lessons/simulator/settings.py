@@ -22,6 +22,9 @@ class Request:
     Attributes:
         id: its name, unique within the plan.
         at_ms: when it arrives at the server, in milliseconds since the plan's start.
+        after: the id of an earlier request of the plan whose answer its client waits for; `at_ms`
+            is then counted from this answer (from the end of its execution, whatever
+            `preserve_ordering` says).
         rows: how many rows it has, at least 1.
         priority: 0 takes the model's default, 1 is the most urgent.
         timeout_us: how long it may wait in the queue, in microseconds; 0 takes the model's own.
@@ -37,6 +40,25 @@ class Request:
     sequence: int = 0
     start: bool = False
     end: bool = False
+    after: str = ""
+
+
+def clients(count: int, requests: int, *, pause_ms: float = 0.0) -> list[Request]:
+    """A plan of blocking clients: each sends its next request when it has its answer.
+
+    Args:
+        count: how many clients.
+        requests: how many requests each sends.
+        pause_ms: how long after an answer the next request arrives, and the first after the start.
+
+    Example:
+        simulate(model, clients(8, 20), duration_ms=30)     # as --concurrency-range 8
+    """
+    return [
+        Request(f"{turn} {client}", pause_ms, after=f"{turn - 1} {client}" if turn else "")
+        for turn in range(requests)
+        for client in range(count)
+    ]
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def simulate(
     plan: Iterable[Request | request_plan.Request],
     *,
     duration_ms: float | Callable[[int], float],
+    slower: Callable[[int], float] = lambda running: 1.0,
     batcher_first: bool | Collection[int] = False,
 ) -> Simulation:
     """Simulate a model's scheduler: which requests go together, when, and which are refused.
@@ -65,14 +66,16 @@ def simulate(
         plan: the requests; a plan for `measure.send` can be passed too.
         duration_ms: how long an execution takes in milliseconds: a number, or a function of its
             rows.
+        slower: by which factor an execution takes longer because executions share cores: a
+            function of how many run when it begins, itself included.
         batcher_first: numbers of executions: after these, the batcher looks before the instance
             counts as free; True for all. With a queue policy or priorities the batcher then sleeps
             for half a second, unless a request arrives. In the real server either happens, often
             (see the package's docstring).
 
     Raises:
-        WorkbookError: the plan is empty, two requests have the same id, a time is negative, or an
-            execution takes no time.
+        WorkbookError: the plan is empty, two requests have the same id, a request comes after one
+            that is not before it in the plan, a time is negative, or an execution takes no time.
 
     Example:
         model = Model(max_batch_size=8, batching=DynamicBatching(max_queue_delay_us=20_000))
@@ -85,9 +88,13 @@ def simulate(
     clock = Clock()
     executions: list[Execution] = []
     unanswered = len(jobs)
+    followers: dict[str, list[Job]] = {}
+    for job in jobs:
+        followers.setdefault(job.request.after, []).append(job)
 
-    def duration(rows: int) -> int:
+    def duration(rows: int, running: int) -> int:
         length = duration_ms(rows) if callable(duration_ms) else duration_ms
+        length *= slower(running)
         if not length > 0:
             raise WorkbookError(
                 f"An execution of {rows} rows would take {length} ms.",
@@ -97,17 +104,20 @@ def simulate(
         return max(1, round(length * 1000))
 
     def finished(execution: Execution) -> None:
-        nonlocal unanswered
         executions.append(execution)
         for job in execution.jobs:
             if job is not None:
-                job.answered = clock.now
-                unanswered -= 1
+                answer(job)
 
     def refuse(job: Job, reason: str) -> None:
+        job.error = reason
+        answer(job)
+
+    def answer(job: Job) -> None:
         nonlocal unanswered
-        job.error, job.answered = reason, clock.now
+        job.answered = clock.now
         unanswered -= 1
+        send(followers.get(job.request.id, ()))
 
     batching = model.batching
     # RateLimiter::InitializePayloadQueues: the direct strategy has no delay at this place.
@@ -128,8 +138,12 @@ def simulate(
         else:
             enqueue(job)
 
-    for job in jobs:
-        clock.at(round(job.request.at_ms * 1000), partial(arrive, job), arrival=True)
+    def send(waiting: Iterable[Job]) -> None:
+        for job in waiting:
+            at = clock.now + round(job.request.at_ms * 1000)
+            clock.at(at, partial(arrive, job), arrival=True)
+
+    send(followers[""])
     clock.run(lambda: unanswered > 0)
     executions.sort(key=lambda execution: (execution.start, execution.instance))
     if isinstance(batching, DynamicBatching) and batching.preserve_ordering:
@@ -150,10 +164,19 @@ def _request(request: Request | request_plan.Request) -> Request:
 def _check(jobs: list[Job]) -> None:
     if not jobs:
         raise WorkbookError("The plan is empty.", todo="Give at least one request.")
-    ids = [job.request.id for job in jobs]
-    twice = next((name for name in ids if ids.count(name) > 1), None)
-    if twice is not None:
-        raise WorkbookError(f"Two requests are called {twice!r}.", todo="Give each an own id.")
+    known: set[str] = set()
+    for job in jobs:
+        if job.request.id in known:
+            raise WorkbookError(
+                f"Two requests are called {job.request.id!r}.", todo="Give each an own id."
+            )
+        if job.request.after and job.request.after not in known:
+            raise WorkbookError(
+                f"Request {job.request.id!r} comes after {job.request.after!r}, which is not among "
+                "the requests before it.",
+                todo="Name an earlier request.",
+            )
+        known.add(job.request.id)
     early = next((job.request for job in jobs if job.request.at_ms < 0), None)
     if early is not None:
         raise WorkbookError(

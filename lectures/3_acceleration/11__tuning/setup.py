@@ -1,0 +1,189 @@
+"""For 11__tuning: the network, the simulator's forecast, fronts, premises, and mistakes."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbook import zoo
+from workbook.lessons import formats, scoreboard, simulator
+from workbook.lessons import mistakes as made
+from workbook.lessons.premises import Premise, steady
+from workbook.lessons.shared import quiet
+from workbook.measure import style
+from workbook.server import Triton
+
+#: A simulated execution takes its time ± this share, and each client sends so many requests.
+_SCATTER, _ROUNDS = 0.1, 10
+
+
+def prepare(models: Path) -> str:
+    """Write the network as ONNX for the model `given`: in int8, if notebook 05 gained by it.
+
+    Returns:
+        Which network it is.
+    """
+    import torch
+    from onnxruntime import quantization
+
+    quiet.hide_warnings()
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
+    file, inputs = models / "given/1/model.onnx", {"input_names": ["image"]}
+    torch.onnx.export(
+        formats.network(),
+        (torch.zeros(1, 3, 64, 64),),
+        file,
+        **inputs,
+        output_names=["logits"],
+        dynamic_axes={"image": {0: "rows"}, "logits": {0: "rows"}},
+        dynamo=False,
+    )
+    step = scoreboard.rows().get("precision")
+    if step is None or step.gain <= 1 or step.changed > 2:
+        return "fp32, as in notebook 04"
+    batches = iter(np.array_split(zoo.data.pixels(zoo.data.focus_files("train")[0][:200]), 25))
+
+    class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> dict[str, Any] | None:
+            batch = next(batches, None)
+            return None if batch is None else {"image": batch}
+
+    import onnx
+
+    last = onnx.load(file).graph.node[-1].name
+    quantization.quantize_static(
+        file, file, Calibration(), per_channel=True, nodes_to_exclude=[last]
+    )
+    return "int8 with the last layer in fp32, as in notebook 05"
+
+
+def forecast(measured: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
+    """What the simulator says of settings: throughput, p99, and pictures per execution.
+
+    It says by which factor a setting differs from the measured one with the same instances,
+    threads and clients, batches of up to 16 and no delay.
+
+    Args:
+        measured: the better turns of `at_work/sweep.py`, with the settings as the index.
+        settings: their columns.
+    """
+    known, found = dict(pairs(measured)), {}
+    for (instances, threads, clients), group in settings.groupby(
+        ["instances", "threads", "clients"]
+    ):
+        base, alone = known[instances, threads].loc[clients], known[1, threads]["executions"]
+        counts = [count for count, other in known if other == threads]
+        costs = [_per_picture(known[count, threads]["executions"]) for count in counts]
+        slower = partial(np.interp, xp=counts, fp=np.maximum(1, np.divide(costs, costs[0])))
+        pause = float(max(0.05, base["mean_ms"] - base["queue_ms"] - base["server_ms"]))
+        run = partial(_simulate, execution_ms(alone), slower, pause, instances, clients)
+        there = run(16, 0)
+        for place, batch, delay_ms in group[["batch", "delay_ms"]].itertuples():
+            here = run(batch, delay_ms)
+            per_s, p99_ms, _ = np.divide(here, there)
+            found[place] = base["per_s"] * per_s, base["p99_ms"] * p99_ms, here[2]
+    columns = ["per_s", "p99_ms", "pictures"]
+    return settings.join(pd.DataFrame.from_dict(found, orient="index", columns=columns))
+
+
+def pairs(measured: pd.DataFrame) -> Iterator[tuple[tuple[int, int], pd.DataFrame]]:
+    """The measured runs with batches of up to 16 and no delay, by instances and threads."""
+    for (instances, threads), _ in measured.groupby(["instances", "threads"]):
+        yield (instances, threads), measured.loc[(instances, threads, 16, 0)]
+
+
+def execution_ms(executions: pd.Series) -> tuple[float, float]:
+    """A line through the executions of several runs: milliseconds per execution, and per picture.
+
+    Args:
+        executions: JSON, by pictures: how many executions there were, and their milliseconds.
+    """
+    total = _total(executions)
+    mean = total["ms"] / total["count"]
+    if len(mean) < 2:
+        return 0.0, float(mean.iloc[0] / mean.index[0])
+    weights = np.sqrt(total["count"]) / mean
+    each, fixed = np.polyfit(mean.index, mean, 1, w=weights)
+    return max(0.0, float(fixed)), max(0.01, float(each))
+
+
+def _total(executions: pd.Series) -> pd.DataFrame:
+    """Executions and their milliseconds, by pictures."""
+    runs = [pd.DataFrame(json.loads(text)) for text in executions]
+    return pd.concat([run.set_axis(run.index.astype(int)) for run in runs]).groupby(level=0).sum()
+
+
+def _per_picture(executions: pd.Series) -> float:
+    total = _total(executions)
+    return float(total["ms"].sum() / (total.index * total["count"]).sum())
+
+
+def _simulate(
+    ms: tuple[float, float],
+    slower: Callable[[int], float],
+    pause: float,
+    instances: int,
+    clients: int,
+    batch: int,
+    delay_ms: int,
+) -> tuple[float, float, float]:
+    """Throughput, p99 and pictures per execution, for clients that each wait for their answers."""
+    random = np.random.default_rng(0)
+    batching = simulator.DynamicBatching(max_queue_delay_us=1000 * delay_ms)
+    result = simulator.simulate(
+        simulator.Model(max_batch_size=batch, instances=instances, batching=batching),
+        simulator.clients(clients, _ROUNDS, pause_ms=pause),
+        slower=slower,
+        duration_ms=lambda rows: (ms[0] + ms[1] * rows) * random.normal(1, _SCATTER),
+    )
+    took = result.requests["answered_ms"] - result.requests["queued_ms"] + pause
+    rate = 1000 * clients / took.mean()
+    return rate, float(np.percentile(took, 99)), float(result.executions["rows"].mean())
+
+
+def draw(
+    target_ms: float, front: Callable[[pd.DataFrame], pd.DataFrame], **tables: pd.DataFrame
+) -> style.Picture:
+    """Throughput against p99, one panel per table, with its Pareto front and the target."""
+    figure = style.Picture(4.2 * len(tables), 3.6, f"Throughput against p99, for {list(tables)}")
+    panels = np.atleast_1d(figure.subplots(1, len(tables)))
+    for axes, (name, table) in zip(panels, tables.items(), strict=True):
+        style.panel(axes, f"{name}: pictures per second", below="p99, ms")
+        axes.plot(table["p99_ms"], table["per_s"], "o", color=style.COLOURS[0], alpha=0.5)
+        best = front(table)
+        axes.step(best["p99_ms"], best["per_s"], where="post", color=style.COLOURS[3])
+        axes.axvline(target_ms, color=style.GREY, linewidth=0.8, linestyle=":")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def repeated(runs: pd.DataFrame, factor: float = 2) -> Premise:
+    """Premise: of most settings, the two turns differ in throughput by less than this factor."""
+    turns = runs.groupby(list(runs.columns[:5]))["per_s"]
+    return steady([1.0, (turns.max() / turns.min()).median()], factor)
+
+
+def mistakes(server: Triton) -> made.Results:
+    """Four settings that the server refuses, or takes although they are no good."""
+    return made.provoke(
+        server,
+        "given",
+        {
+            "a preferred size above max_batch_size": made.config(
+                "dynamic_batching { }", "dynamic_batching { preferred_batch_size: [ 32 ] }"
+            ),
+            "a negative delay": made.config(
+                "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: -1 }"
+            ),
+            "no instance": made.config("count: 2", "count: 0"),
+            "a GPU that is not there": made.config("KIND_CPU", "KIND_GPU"),
+        },
+    )
