@@ -40,6 +40,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "14__images": [("in (99, 7)", "in (90, 7)")],
     "04__compile": [("range(1, 6)", "range(1, 5)")],
     "05__precision": [("np.split(training, 25)", "np.split(training[:160], 20)")],
+    "12__fleet": [("(4, 5, 6, 7, 8, 30)", "(4, 5, 6, 8, 30)")],
     "09__sequences_and_streams": [("random(50)", "random(40)")],
     "11__tuning": [("target = 40", "target = 60")],
     "01__point_a": [('blocking("single", image, 3000)', 'blocking("single", image, 2000)')],

@@ -87,6 +87,22 @@ ALMOST = [
         _in_the_solution("accelerators.whole", '"cpu_execution"', '"gpu_execution"'),
         "names no openvino",
     ),
+    Wrong(
+        "fleet.healthy",  # a server that lives may lack the model
+        _in_the_solution("fleet.healthy", "/v2/models/draw/ready", "/v2/health/live"),
+        "failed, while the third server had no draw",
+    ),
+    Wrong(
+        "fleet.healthy",  # the third server gets nothing, not even when it has the model again
+        """
+        import setup
+        file = models / "Caddyfile"
+        text = file.read_text().replace("{$TRITON_FLEET}", "{$TRITON_1} {$TRITON_2}")
+        write(file, text.replace("health_uri", "# health_uri"))
+        setup.reload(file)
+        """,
+        "it gets 0 of 40 requests",
+    ),
     Wrong("cache.new_edition", 'lab.load("label")', "0 to 4 are spring"),
     Wrong(
         "cache.new_edition",

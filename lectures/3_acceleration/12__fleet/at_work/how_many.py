@@ -1,0 +1,21 @@
+"""How many servers does an SLO need? python how_many.py LOG.csv KIND P99_SECONDS
+
+LOG.csv is of your busiest hour: a row per request, with arrival, kind, and seconds (how long a
+server computes it alone). fleet.py lies in the folder above.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[1]))
+from fleet import latency_ms, simulate
+
+log, kind, slo = pd.read_csv(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+for servers in range(1, 100):
+    run = simulate(log["arrival"], log["seconds"], servers=servers, balance="least_outstanding")
+    p99 = latency_ms(run.requests)[log["kind"] == kind].quantile(0.99) / 1000
+    print(f"{servers} servers: p99 of {kind} {p99:.1f} s")
+    if p99 <= slo:
+        break

@@ -1,0 +1,49 @@
+"""Visitors of a fleet: an open loop through its proxy, at the address in TRITON_PROXY."""
+
+import asyncio
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+from tritonclient.http import InferInput, aio
+from tritonclient.utils import InferenceServerException
+
+
+def visit(times, kinds, seconds, tries=1):
+    """Send each request at its time, whether or not others are answered; return a table.
+
+    Its columns: `arrival`, `kind`, the `version` that answered, how long it `took` the model,
+    `error` (the HTTP status, "" for an answer), how `late` it was sent, and `s`, from the planned
+    time to the answer. If other programs delayed a request by more than 50 ms, all are sent again,
+    as often as `tries` allows.
+    """
+    for _ in range(tries):
+        with ThreadPoolExecutor(1) as pool:  # a notebook has an event loop of its own
+            found = pool.submit(asyncio.run, _visit(times, kinds, seconds)).result()
+        if found["late"].max() < 0.05:
+            break
+    return found
+
+
+async def _visit(times, kinds, seconds):
+    client, rows = aio.InferenceServerClient(os.environ["TRITON_PROXY"], conn_limit=999), []
+    begin = time.perf_counter() + 0.2
+
+    async def one(at, kind, duration):
+        await asyncio.sleep(begin + at - time.perf_counter())
+        late = time.perf_counter() - begin - at
+        x = InferInput("seconds", [1], "FP32").set_data_from_numpy(np.full(1, duration, np.float32))
+        version, took, error = 0, np.nan, ""
+        try:
+            answer = await client.infer("draw", [x], headers={"Kind": kind})
+            version, took = (answer.as_numpy(name)[0] for name in ("version", "took"))
+        except InferenceServerException as refused:
+            error = refused.status()
+        rows.append((at, kind, version, took, error, late, time.perf_counter() - begin - at))
+
+    await asyncio.gather(*map(one, times, kinds, seconds))
+    await client.close()
+    columns = ["arrival", "kind", "version", "took", "error", "late", "s"]
+    return pd.DataFrame(rows, columns=columns).sort_values("arrival", ignore_index=True)
