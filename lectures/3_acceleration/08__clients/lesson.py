@@ -165,8 +165,6 @@ claim(
 )
 
 # %% [markdown]
-# Take the one that fits the rest of your program.
-#
 # ## From afar
 #
 # [far.py](clients/far.py) is a wire on which bytes take 10 ms each way, as between two cities. [remote](models/remote/1/model.py) waits 40 ms for up to four numbers:
@@ -235,7 +233,7 @@ predict(
 
 
 # %% tags=["triton"]
-# !{sys.executable} clients/slide.as_printed.txt
+# !{sys.executable} clients/slide.as_printed.txt || true
 
 
 async def group(numbers):
@@ -492,7 +490,7 @@ task("clients.own", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Files that need not fit into memory: as many workers as requests may be under way, all on one iterator.
+# As many workers as requests may be under way, all on one iterator:
 
 # %%
 show("at_work/send_folder.py")
