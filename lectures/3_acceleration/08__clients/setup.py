@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,10 +81,10 @@ def one_client(under_way: int, count: int = 400) -> scoreboard.Measure:
     return measured
 
 
-def draw(ms: Mapping[str, Sequence[float]]) -> style.Picture:
-    """Each request's latency from its planned time, for each kind of client."""
+def draw(ms: pd.DataFrame) -> style.Picture:
+    """Each request's latency from its planned time; a column per kind of client."""
     words = ", ".join(
-        f"{name}: the last answer after {np.asarray(each)[~np.isnan(each)][-1]:.0f} ms"
+        f"{name}: the last answer after {each.dropna().iloc[-1]:.0f} ms"
         for name, each in ms.items()
     )
     figure = style.Picture(8, 3, f"Latency at a rate above capacity. {words}")

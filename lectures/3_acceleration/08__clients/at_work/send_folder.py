@@ -1,7 +1,4 @@
-"""Send files that need not fit into memory: python send_folder.py MODEL UNDER_WAY FILE.npy ...
-
-Each file is one input. A worker takes the next file when it has an answer, so nothing piles up.
-"""
+"""Send files that need not fit into memory: python send_folder.py MODEL UNDER_WAY FILE.npy ..."""
 
 import asyncio
 import os

@@ -2,9 +2,11 @@
 
 import os
 import queue
+import time
 
 import tritonclient.grpc as grpc
 import tritonclient.utils.shared_memory as shm
+from tritonclient.utils import InferenceServerException
 
 
 def regions(address, model, pictures, under_way, names=("image", "logits"), count=None):
@@ -35,6 +37,18 @@ def regions(address, model, pictures, under_way, names=("image", "logits"), coun
         for _ in range(under_way):
             free.get()
         for name, region in own.items():
-            client.unregister_system_shared_memory(name)
+            unregister(client, name)
             shm.destroy_shared_memory_region(region)
     return answers
+
+
+def unregister(client, name):
+    """The server lets go of a region a moment after its answer; until then it refuses."""
+    for tries_left in reversed(range(200)):
+        try:
+            client.unregister_system_shared_memory(name)
+            break
+        except InferenceServerException:
+            if not tries_left:
+                raise
+            time.sleep(0.01)

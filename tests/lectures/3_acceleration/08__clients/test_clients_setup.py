@@ -24,6 +24,6 @@ def test_two_instances_need_two_cores() -> None:
 
 
 def test_the_figure_says_when_the_last_answer_came() -> None:
-    figure = setup.draw({"no bound": [10.0, 200.0], "turned away": [10.0, np.nan]})
+    figure = setup.draw(pd.DataFrame({"no bound": [10.0, 200.0], "turned away": [10.0, np.nan]}))
     assert "no bound: the last answer after 200 ms" in figure.description
     assert "turned away: the last answer after 10 ms" in figure.description
