@@ -68,12 +68,17 @@ def limit(with_vllm: float, *, without_vllm: float) -> float:
     return with_vllm if has_vllm() else without_vllm
 
 
-def repeated(tries: Sequence[pd.Series[float]]) -> Premise:
-    """Premise: of each row's measurements, the two best agree; the largest is the best."""
+def repeated(tries: Sequence[pd.Series[float]], factor: float = 1.6) -> Premise:
+    """Premise: of each row's measurements, the two best agree; the largest is the best.
+
+    Args:
+        tries: the measurements of all rows, a series per try.
+        factor: the best may be less than this many times the second best.
+    """
     table = pd.concat(tries, axis=1)
     spread = table.max(axis=1) / table.apply(lambda row: row.nlargest(2).iloc[-1], axis=1)
     return Premise(
-        spread.max() < 1.6,
+        spread.max() < factor,
         f"the two best measurements of {spread.idxmax()} differ by a factor of {spread.max():.1f}, "
         "perhaps because other programs used the cores",
     )
