@@ -441,6 +441,8 @@ def test_what_makes_no_sense_is_said() -> None:
         lambda: Model(batching=Direct(max_sequence_idle_us=0)),
         lambda: simulate(Model(), [], duration_ms=1),
         lambda: simulate(Model(), [Request("a"), Request("a")], duration_ms=1),
+        lambda: simulate(Model(), [Request("a", after="b"), Request("b")], duration_ms=1),
+        lambda: simulate(Model(), [Request("a", after="a")], duration_ms=1),
         lambda: simulate(Model(), [Request("a", -1)], duration_ms=1),
         lambda: simulate(Model(), [Request("a")], duration_ms=0),
         lambda: simulate(Model(), [Request("a")], duration_ms=float("nan")),
@@ -454,3 +456,31 @@ def test_tables_without_an_execution_have_their_columns() -> None:
     assert result.executions.empty
     assert isinstance(result.spans, pd.DataFrame)
     assert measure.executions(result.spans).empty
+
+
+def test_a_blocking_client_sends_when_it_has_its_answer() -> None:
+    result = simulate(Model(), simulator.clients(2, 3, pause_ms=5), duration_ms=10)
+    assert result.requests["queued_ms"].tolist() == [5, 5, 20, 30, 40, 50]
+    assert result.requests["answered_ms"].tolist() == [15, 25, 35, 45, 55, 65]
+
+
+def test_a_client_whose_request_is_refused_sends_its_next_one() -> None:
+    plan = [Request("big", rows=2), Request("next", 3, after="big")]
+    requests = simulate(Model(), plan, duration_ms=1).requests
+    assert requests["queued_ms"].tolist() == [0, 3]
+    assert requests["error"].ne("").tolist() == [True, False]
+
+
+def test_a_delay_that_lets_all_clients_into_one_batch_leaves_an_instance_idle() -> None:
+    def per_s(most: int) -> float:
+        model = Model("m", most, 2, DynamicBatching(max_queue_delay_us=5_000))
+        requests = simulate(model, simulator.clients(8, 20), duration_ms=lambda n: 5 * n).requests
+        return 1000 * len(requests) / float(requests["answered_ms"].max())
+
+    assert per_s(4) > 1.8 * per_s(8)
+
+
+def test_executions_that_share_cores_take_longer() -> None:
+    plan = [Request("a"), Request("b", 1)]
+    result = simulate(Model(instances=2), plan, duration_ms=10, slower=lambda running: running)
+    assert result.requests["answered_ms"].tolist() == [10, 21]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbook import zoo
 from workbook.lessons import formats, scoreboard, simulator
 from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
@@ -20,48 +18,25 @@ from workbook.lessons.shared import quiet
 from workbook.measure import style
 from workbook.server import Triton
 
-#: A simulated execution takes its time ± this share, and each client sends so many requests.
+#: A simulated execution takes its time ± this share, and how often a client sends.
 _SCATTER, _ROUNDS = 0.1, 10
 
 
-def prepare(models: Path) -> str:
-    """Write the network as ONNX for the model `given`: in int8, if notebook 05 gained by it.
-
-    Returns:
-        Which network it is.
-    """
+def prepare(models: Path) -> None:
+    """Write the network as ONNX for the model `given`. Warnings of exporters are hidden."""
     import torch
-    from onnxruntime import quantization
 
     quiet.hide_warnings()
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
-    file, inputs = models / "given/1/model.onnx", {"input_names": ["image"]}
     torch.onnx.export(
         formats.network(),
         (torch.zeros(1, 3, 64, 64),),
-        file,
-        **inputs,
+        models / "given/1/model.onnx",
+        input_names=["image"],
         output_names=["logits"],
         dynamic_axes={"image": {0: "rows"}, "logits": {0: "rows"}},
         dynamo=False,
     )
-    step = scoreboard.rows().get("precision")
-    if step is None or step.gain <= 1 or step.changed > 2:
-        return "fp32, as in notebook 04"
-    batches = iter(np.array_split(zoo.data.pixels(zoo.data.focus_files("train")[0][:200]), 25))
-
-    class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
-        def get_next(self) -> dict[str, Any] | None:
-            batch = next(batches, None)
-            return None if batch is None else {"image": batch}
-
-    import onnx
-
-    last = onnx.load(file).graph.node[-1].name
-    quantization.quantize_static(
-        file, file, Calibration(), per_channel=True, nodes_to_exclude=[last]
-    )
-    return "int8 with the last layer in fp32, as in notebook 05"
 
 
 def forecast(measured: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
@@ -78,11 +53,14 @@ def forecast(measured: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     for (instances, threads, clients), group in settings.groupby(
         ["instances", "threads", "clients"]
     ):
-        base, alone = known[instances, threads].loc[clients], known[1, threads]["executions"]
+        base, alone = known[instances, threads].loc[clients], known[1, threads]["done"]
         counts = [count for count, other in known if other == threads]
-        costs = [_per_picture(known[count, threads]["executions"]) for count in counts]
-        slower = partial(np.interp, xp=counts, fp=np.maximum(1, np.divide(costs, costs[0])))
-        pause = float(max(0.05, base["mean_ms"] - base["queue_ms"] - base["server_ms"]))
+        costs = [_per_picture(known[count, threads]["done"]) for count in counts]
+        factors = np.maximum(1, np.divide(costs, costs[0]))
+        pause = float(
+            max(0.05, base[["Client Send", "Network+Server Send/Recv", "Client Recv"]].sum() / 1000)
+        )
+        slower = dict(zip(range(1, 5), np.interp(range(1, 5), counts, factors), strict=True))
         run = partial(_simulate, execution_ms(alone), slower, pause, instances, clients)
         there = run(16, 0)
         for place, batch, delay_ms in group[["batch", "delay_ms"]].itertuples():
@@ -127,7 +105,7 @@ def _per_picture(executions: pd.Series) -> float:
 
 def _simulate(
     ms: tuple[float, float],
-    slower: Callable[[int], float],
+    slower: Mapping[int, float],
     pause: float,
     instances: int,
     clients: int,
@@ -140,7 +118,7 @@ def _simulate(
     result = simulator.simulate(
         simulator.Model(max_batch_size=batch, instances=instances, batching=batching),
         simulator.clients(clients, _ROUNDS, pause_ms=pause),
-        slower=slower,
+        slower=lambda running: slower[running],
         duration_ms=lambda rows: (ms[0] + ms[1] * rows) * random.normal(1, _SCATTER),
     )
     took = result.requests["answered_ms"] - result.requests["queued_ms"] + pause
@@ -165,10 +143,33 @@ def draw(
     return figure
 
 
-def repeated(runs: pd.DataFrame, factor: float = 2) -> Premise:
+def repeated(table: pd.DataFrame, factor: float = 2) -> Premise:
     """Premise: of most settings, the two turns differ in throughput by less than this factor."""
-    turns = runs.groupby(list(runs.columns[:5]))["per_s"]
-    return steady([1.0, (turns.max() / turns.min()).median()], factor)
+    return steady([1.0, table["spread"].median()], factor)
+
+
+def add_row(server: Triton, best: tuple[int, ...], noise: float) -> None:
+    """Add the step to the scoreboard, unless it would show noise only.
+
+    Args:
+        best: the settings of `tuned`, and for how many clients.
+        noise: the throughput of a copy of given over that of given.
+    """
+    instances, threads, batch, delay_ms, clients = map(int, best)
+    if (instances, threads, batch, delay_ms) == (2, 1, 16, 0):
+        print("No row: the choice is given itself.")
+    elif not 0.9 < noise < 1.1:
+        print(f"No row: a copy of given has {noise:.2f} times its throughput.")
+    else:
+        scoreboard.add(
+            server,
+            "tuning",
+            before="given",
+            after="tuned",
+            what=f"{instances} instances, {threads} threads, batch {batch}, delay {delay_ms} ms",
+            measured=partial(formats.under_load, load=clients),
+            load=f"{clients} clients",
+        )
 
 
 def mistakes(server: Triton) -> made.Results:

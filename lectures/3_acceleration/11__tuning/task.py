@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from workbook.lessons import files, formats
 from workbook.lessons.runs import infer
 from workbook.lessons.tasks import CannotTell, NotYet, define
 from workbook.lessons.workspace import laboratory
-from workbook.server import Server
+from workbook.server import Server, Triton
 
 #: Clients that each wait for their answers, and the requests that each sends.
 _CLIENTS, _ROUNDS = 8, 10
@@ -45,7 +46,7 @@ def start(folder: Path) -> Server:
         "Eight requests, two instances: let each take four.",
     ),
 )
-def device(server: Server) -> None:
+def device(server: Triton) -> None:
     """Eight clients get at least 1.8 times as many answers per second from device as given, with a
     p99 of at most 150 ms; it has at most two instances."""
     count = sum(group["count"] for group in formats.loaded(server, "device")["instance_group"])
@@ -68,7 +69,7 @@ class _Run:
     late: float
 
 
-def _load(server: Server, model: str) -> _Run:
+def _load(server: Triton, model: str) -> _Run:
     """Let eight clients send one request after the other."""
     before = _counts(server, model)
 
@@ -91,7 +92,7 @@ def _load(server: Server, model: str) -> _Run:
     return _Run(1000 * _CLIENTS / times.mean(), float(np.percentile(times, 99)), late)
 
 
-def _counts(server: Server, model: str) -> np.ndarray:
+def _counts(server: Triton, model: str) -> npt.NDArray[np.float64]:
     """Milliseconds of computing, executions and rows so far."""
     time.sleep(0.1)  # the server counts a request a moment after it has answered it
     ns, rows = formats.computed(server, model)
