@@ -50,6 +50,8 @@ class Health:
 class Scaling:
     """Kubernetes' rule: servers × measured / target, rounded up.
 
+    At one decision at most four servers come, or as many as there are, if that is more: its default.
+
     Attributes:
         target: the mean wait in the queue that is aimed at.
         least, most: bounds of the number of servers.
@@ -339,7 +341,7 @@ class _Fleet:
         wanted[:] = [each for each in wanted if each[0] > self.now - max(rule.calm, rule.sure)]
         more = min(count for time, count in wanted if time > self.now - rule.sure)
         fewer = max(count for time, count in wanted if time > self.now - rule.calm)
-        for _ in range(more - len(present)):
+        for _ in range(min(more - len(present), max(4, len(present)))):
             new = _Server(len(self.fleet), self.now, answers=False, listed=False)
             self.fleet.append(new)
             self.at(self.now + rule.delay, partial(self.join, new))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def healthy(server: setup.First) -> None:
 def _shares(server: setup.First) -> tuple[list[int], int]:
     """How many requests each server has answered, and how many failed at the client."""
     before, failed = _answered(server), 0
-    client = http.InferenceServerClient(setup.proxy_address())
+    client = http.InferenceServerClient(os.environ["TRITON_PROXY"])
     tensor = http.InferInput("seconds", [1], "FP32")
     tensor.set_data_from_numpy(np.full(1, 0.001, np.float32))
     for _ in range(_REQUESTS):
