@@ -50,7 +50,7 @@ class Health:
 class Scaling:
     """Kubernetes' rule: servers × measured / target, rounded up.
 
-    At one decision at most four servers come, or as many as there are, if that is more: its default.
+    At one decision at most four servers come, or as many as there are, if that is more.
 
     Attributes:
         target: the mean wait in the queue that is aimed at.

@@ -147,7 +147,7 @@ ways = {
 served = {}
 for name, (file, policy) in ways.items():
     proxy(file, TRITON_POLICY=policy)
-    served[name] = visit(times, kinds, sleeps / 10, tries=3)
+    served[name] = visit(times, kinds, sleeps / 10, tries=2)
 
 # %% tags=["triton"]
 table, places = {}, {"preview": [0, 1], "final": [2]}
