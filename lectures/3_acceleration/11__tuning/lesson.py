@@ -289,7 +289,7 @@ claim(
 #
 # ## The step
 #
-# The best of a dozen noisy measurements is flattered by chance. So the choice becomes a file, `tuned`, and is measured anew. `twin` is a copy of `given`: they should not differ. If they do, look for noise, or for a setting of the sweep that is still loaded.
+# The best of a dozen noisy measurements owes something to chance. So the choice becomes a file, `tuned`, and is measured anew. `twin` is a copy of `given`. If these two differ, other programs disturb the run.
 
 # %% tags=["triton"]
 instances, threads, batch, delay_ms, callers = map(int, best)
