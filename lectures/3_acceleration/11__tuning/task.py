@@ -26,7 +26,7 @@ _NEAR = 1.05
 _FIXED_MS, _ROW_MS, _LATE = 80, 10, 1.08
 #: Answers per second of the given config on an idle machine: eight after 100 + 80 + 8 · 10 ms.
 _GIVEN_PER_S = 1000 * _CLIENTS / 260
-_TRIES = 3
+_TRIES = 4
 
 
 def start(folder: Path) -> Server:
@@ -52,8 +52,11 @@ def device(server: Triton) -> None:
     count = sum(group["count"] for group in formats.loaded(server, "device")["instance_group"])
     if count > 2:
         raise NotYet(f"The model has {count} instances, and the device computes two at a time.")
-    for _ in range(_TRIES):
-        lack = _lack(_load(server, "device_as_given"), _load(server, "device"))
+    given = own = _Run(0.0, float("inf"), float("inf"))
+    for _ in range(_TRIES):  # other programs only make a run worse: the best of each counts
+        given = given.better(_load(server, "device_as_given"))
+        own = own.better(_load(server, "device"))
+        lack = _lack(given, own)
         if not isinstance(lack, CannotTell):
             break
     if lack:
@@ -67,6 +70,14 @@ class _Run:
     per_s: float
     p99_ms: float
     late: float
+
+    def better(self, other: _Run) -> _Run:
+        """The better of both in each figure."""
+        return _Run(
+            max(self.per_s, other.per_s),
+            min(self.p99_ms, other.p99_ms),
+            min(self.late, other.late),
+        )
 
 
 def _load(server: Triton, model: str) -> _Run:
