@@ -223,8 +223,8 @@ ALMOST = [
         "times that of the given config",
     ),
     Wrong(
-        "tuning.device",  # batches of one and of six
-        _change("device", "100000", "0"),
+        "tuning.device",  # a shorter delay: still all eight in one batch
+        _change("device", "100000", "20000"),
         "times that of the given config",
     ),
     Wrong(

@@ -355,7 +355,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# `device` computes two batches at a time, in 80 ms and 10 ms more per row. It has two instances, and its delay lets batches fill. The person who pays for it wants p99 of at most 150 ms for eight clients, and 1.8 times as many answers. Change `$TRITON_MODELS/device/config.pbtxt`, and load it.
+# `device` computes two batches at a time, each in 20 ms and 20 ms more per row. It has two instances, and its delay lets batches fill. The person who pays for it has eight clients, and wants 1.7 times as many answers per second. Change `$TRITON_MODELS/device/config.pbtxt`, and load it.
 
 # %%
 show("models/device/config.pbtxt")

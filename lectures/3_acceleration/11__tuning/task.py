@@ -1,4 +1,4 @@
-"""The task of 11__tuning: settings for a device that meet a latency target."""
+"""The task of 11__tuning: settings with which two instances share the clients."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from workbook.server import Server, Triton
 
 #: Clients that each wait for their answers, and the requests that each sends.
 _CLIENTS, _ROUNDS = 8, 10
-#: The target: p99 in ms, and the throughput as a multiple of the given config's.
-_P99_MS, _GAIN = 150, 1.8
+#: The target: the throughput as a multiple of the given config's. All eight in one batch reach 1.4
+#: without a delay, four each on two instances 2.1 and more.
+_GAIN = 1.7
 #: Nearer to the target than this factor, noise may decide.
 _NEAR = 1.05
 #: What an execution takes: in all, and per row. On a busy machine it takes longer by the third.
-_FIXED_MS, _ROW_MS, _LATE = 80, 10, 1.08
-#: Answers per second of the given config on an idle machine: eight after 100 + 80 + 8 · 10 ms.
-_GIVEN_PER_S = 1000 * _CLIENTS / 260
+_FIXED_MS, _ROW_MS, _LATE = 20, 20, 1.08
+#: Answers per second of the given config, measured on an idle machine.
+_GIVEN_PER_S = 24.8
 _TRIES = 4
 
 
@@ -47,12 +48,12 @@ def start(folder: Path) -> Server:
     ),
 )
 def device(server: Triton) -> None:
-    """Eight clients get at least 1.8 times as many answers per second from device as given, with a
-    p99 of at most 150 ms; it has at most two instances."""
+    """Eight clients get at least 1.7 times as many answers per second from device as from the given
+    config; it has at most two instances."""
     count = sum(group["count"] for group in formats.loaded(server, "device")["instance_group"])
     if count > 2:
         raise NotYet(f"The model has {count} instances, and the device computes two at a time.")
-    given = own = _Run(0.0, float("inf"), float("inf"))
+    given = own = _Run(0.0, float("inf"))
     for _ in range(_TRIES):  # other programs only make a run worse: the best of each counts
         given = given.better(_load(server, "device_as_given"))
         own = own.better(_load(server, "device"))
@@ -65,19 +66,14 @@ def device(server: Triton) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """Answers per second, p99, and how late executions ended: 1 is as planned."""
+    """Answers per second, and how late executions ended: 1 is as planned."""
 
     per_s: float
-    p99_ms: float
     late: float
 
     def better(self, other: _Run) -> _Run:
         """The better of both in each figure."""
-        return _Run(
-            max(self.per_s, other.per_s),
-            min(self.p99_ms, other.p99_ms),
-            min(self.late, other.late),
-        )
+        return _Run(max(self.per_s, other.per_s), min(self.late, other.late))
 
 
 def _load(server: Triton, model: str) -> _Run:
@@ -100,7 +96,7 @@ def _load(server: Triton, model: str) -> _Run:
     late = float(ms / (_FIXED_MS * executions + _ROW_MS * rows))
     if late < 0.98:
         raise NotYet(f"The executions of {model} take less time than the device takes.")
-    return _Run(1000 * _CLIENTS / times.mean(), float(np.percentile(times, 99)), late)
+    return _Run(1000 * _CLIENTS / times.mean(), late)
 
 
 def _counts(server: Triton, model: str) -> npt.NDArray[np.float64]:
@@ -114,12 +110,8 @@ def _counts(server: Triton, model: str) -> npt.NDArray[np.float64]:
 def _lack(given: _Run, own: _Run) -> NotYet | None:
     """What is missing; None if the target is met."""
     gain = own.per_s / given.per_s
-    if gain >= _GAIN and own.p99_ms <= _P99_MS:
+    if gain >= _GAIN:
         return None
-    seen = (
-        f"The throughput is {gain:.2f} times that of the given config, and p99 is "
-        f"{own.p99_ms:.0f} ms."
-    )
-    near = gain > _GAIN / _NEAR and own.p99_ms < _P99_MS * _NEAR
+    seen = f"The throughput is {gain:.2f} times that of the given config."
     late = max(given.late, own.late) > _LATE or given.per_s < _GIVEN_PER_S / _LATE
-    return CannotTell(seen) if near or late else NotYet(seen)
+    return CannotTell(seen) if gain > _GAIN / _NEAR or late else NotYet(seen)
