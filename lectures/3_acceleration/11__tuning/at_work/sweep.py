@@ -1,7 +1,7 @@
 """Measure a model in several settings: python sweep.py MODEL SETTINGS.csv OUT.csv
 
 SETTINGS.csv has the columns instances, threads, batch, delay_ms, clients. The server loads each
-setting as a config that is sent with the load command: no file changes. There are two turns.
+setting as a config that is sent with the load command: no file changes. All are measured twice.
 """
 
 import json
@@ -26,7 +26,7 @@ def load_setting(server, model, instances, threads, batch, delay_ms):
 
 
 def executions(server, model):
-    """By their pictures: how many executions there were, and their milliseconds."""
+    """For each size of a batch: how many executions there were, and their milliseconds."""
     stats = server.get_inference_statistics(model, as_json=True)["model_stats"][0]
     parts, rows = ("compute_input", "compute_infer", "compute_output"), {}
     for size in stats.get("batch_stats", []):
