@@ -1,6 +1,6 @@
 # ---
 # title: Accelerators
-# minutes: 28
+# minutes: 30
 # ---
 
 # %% [markdown]
@@ -8,7 +8,7 @@
 #
 # **Question.** One line in a config hands the network to another compiler: OpenVINO on a CPU, TensorRT on a GPU. When does that pay?
 #
-# Triton calls them *execution accelerators*. [OpenVINO](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-openvino-optimization) runs here. There is no GPU here: what is for TensorRT is checked as far as a machine without one can.
+# Triton calls them *execution accelerators*. In ONNX Runtime, each library that computes is a *provider*. [OpenVINO](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-openvino-optimization) runs here. There is no GPU: of TensorRT we check what needs none.
 
 # %%
 import setup
@@ -17,14 +17,14 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 models = folder("accelerators")
 place(models, "../04__compile/models/compiled", "models/night", "models/for_gpu")
 place(models, "../05__precision/models/brain", name="by_backend")
-setup.prepare(models)  # the network as network.pt, 200 pictures, eight of them
+setup.prepare(models)  # writes network.pt, and pictures.npy with 200 pictures
 lab = laboratory(models, only=[])  # a Triton server of this notebook's own
-setup.set_log(lab)  # TRITON_LOG: its log
+setup.set_log(lab)  # TRITON_LOG: the file with its log
 
 # %% [markdown]
 # ## One line
 #
-# `compiled` is the deployment of [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `mish` is the same network with [another activation](https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html), for which its weights were not trained: look at its speed only. Each gets a copy with the line. `by_backend` is [Triton's backend for OpenVINO](../../2_backends/06__openvino/06__openvino.ipynb). The server's log says who computes:
+# `compiled` is from [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `mish` is the same network with [another activation](https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html). Its weights were not trained for that: look at its speed. A copy of each gets the line. `by_backend` has the file of `compiled` in [Triton's backend for OpenVINO](../../2_backends/06__openvino/06__openvino.ipynb), which takes bf16 where the processor has it.
 
 # %% tags=["triton"]
 import torch
@@ -55,8 +55,8 @@ for name, net in {"compiled": network, "mish": nn.Sequential(*other).eval()}.ite
 # for model in compiled mish compiled_openvino mish_openvino by_backend; do
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
-# words="s/.*'((compiled|mish)[a-z_]*)' version.* providers ([A-Za-z]*).*/\1: \3/p"
-# sed -nE "$words" $TRITON_LOG | uniq | tail -4
+# words="s/.*'((compiled|mish)[a-z_]*)' version.* providers (.*), requests.*/\1: \3/p"
+# sed -nE "$words" $TRITON_LOG | uniq | tail -4  # the log: who computes, the first one first
 
 # %%
 predict(
@@ -100,13 +100,13 @@ pairs = {"compiled_openvino": "compiled", "mish_openvino": "mish", "by_backend":
 for model, plain in pairs.items():  # first the answers, then the times
     answers, expected = ask(model), ask(plain)
     drift[model] = abs(answers - expected).max()
-    changed[model] = (answers.argmax(1) != expected.argmax(1)).sum()
-    print(f"{model}: logits differ by {drift[model]:.0e}, {changed[model]} verdicts changed")
+    changed[model] = (answers.argmax(1) != expected.argmax(1)).sum()  # verdicts: sharp or not
+    print(f"{model}: logits differ by {drift[model]:.0e}, verdicts changed: {changed[model]}")
 
 # %%
 # without a server: one picture, one thread, both ways in turns; each the fastest of 60
 times = setup.in_process(models / "compiled/1/model.onnx", models / "mish/1/model.onnx")
-times.drop(columns="spread").round(2)
+times[[setup.WITHOUT, setup.WITH, "gain"]].round(2)  # gain: the first divided by the second
 
 # %%
 gains = times["gain"]
@@ -119,7 +119,8 @@ compare(
 )
 claim(
     drift["compiled_openvino"] < 1e-3 and changed["compiled_openvino"] == 0,
-    "As accelerator, OpenVINO computes in fp32: no verdict has changed.",
+    "As accelerator, OpenVINO computes in fp32: the logits of compiled differ by "
+    f"{drift['compiled_openvino']:.0e} at most, and no verdict has changed.",
     "Run the cells from the export on again.",
     id="accelerators.same",
 )
@@ -135,7 +136,7 @@ claim(
 # %% [markdown]
 # ## Why?
 #
-# ONNX Runtime keeps a profile if it is asked to. It says how long each operator took. Of 20 calls we take the quickest:
+# ONNX Runtime keeps a profile if it is asked to. It says how long each operator's program, its *kernel*, took. Without OpenVINO, each operator's quickest of 20 calls:
 
 # %% tags=["triton"]
 shares = {}
@@ -164,17 +165,17 @@ claim(
 )
 
 # %% [markdown]
-# For convolutions both libraries have good programs. For Softplus, ONNX Runtime has a slow one. So profile first. (`by_backend` may compute in bf16: then logits differ more.)
+# Softplus takes ONNX Runtime longer than all of `mish` takes OpenVINO. For convolutions, both are alike. Profile first.
 #
 # ## On the server
 #
-# In this course an accelerated model computes in a process of its own, and requests are copied there and back. NVIDIA's library computes inside the server.
+# Here an accelerated model computes in a process of its own, with an equal share of the cores per instance (see the log); requests are copied. The others have one thread. NVIDIA's library computes inside the server.
 
 # %% language="bash" tags=["triton"]
-# cd $TRITON_MODELS
+# cd $TRITON_MODELS  # three windows of 0.3 s each; a warning about a small sample does no harm
 # for turn in 1 2 3; do  # in turns, because other programs may disturb one
 #   for model in compiled compiled_openvino mish mish_openvino by_backend; do
-#     shape=$([ $model = by_backend ] && echo --shape image:1,3,64,64)
+#     shape=$([ $model = by_backend ] && echo --shape image:1,3,64,64)  # any number of pictures
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 1:8:7 \
 #       --input-data zero $shape -p 300 -s 1000 -r 3 -f $model.$turn.csv > /dev/null
 #   done
@@ -182,14 +183,15 @@ claim(
 
 # %%
 served = setup.served(models, [*pairs.values(), *pairs])
-served.round(2)  # compute: the server's count, with 1 client; then pictures per second
+served.round(2)  # compute: the server's count, 1 client; pictures per second, 1 and 8 clients
 
 # %%
+compute = served["compute, ms"]
 claim(
     served["compute, ms"]["mish"] > 1.2 * served["compute, ms"]["mish_openvino"],
     "In fp32, and with the copying, mish is computed "
-    f"{served['compute, ms']['mish'] / served['compute, ms']['mish_openvino']:.1f} times as fast. "
-    "NVIDIA's ×2.8 is of a GPU, and goes from fp32 to fp16.",
+    f"{compute['mish'] / compute['mish_openvino']:.1f} times as fast, and compiled "
+    f"{compute['compiled'] / compute['compiled_openvino']:.2f} times.",
     "Run the cell with perf_analyzer again.",
     premise=setup.compared(models / "mish/1/model.onnx", times),
     id="accelerators.served",
@@ -200,7 +202,7 @@ claim(
 #
 # ## A graph in pieces
 #
-# An accelerator need not know all operators. Notebook 04 wrote ONNX Runtime's rewritten list into a file. Somebody serves such a file:
+# An accelerator need not know all operators. Notebook 04 wrote ONNX Runtime's rewritten list of operators into a file. Somebody serves such a file:
 
 # %% tags=["triton"]
 import onnx
@@ -227,7 +229,7 @@ predict(
 )
 
 # %%
-pieces = setup.parts(joined)
+pieces = setup.parts(joined)  # ONNX Runtime's record, not in the order of the graph
 both = setup.in_process(models / "compiled/1/model.onnx", joined)
 print(both[[setup.WITHOUT, setup.WITH]].round(2))
 pieces
@@ -247,25 +249,27 @@ claim(
 )
 
 # %% [markdown]
-# `FusedConv` is ONNX Runtime's own operator. So convolutions stay there, and results are copied between the parts. The server does not warn. TensorRT [cuts graphs](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html), too. Serve the file as exported.
+# `FusedConv` is ONNX Runtime's own operator, so convolutions stay there. Each change between the two costs time. The server's log names OpenVINO even then. TensorRT [cuts graphs](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html), too. Serve the file as exported.
 #
 # ## What the load costs
 #
-# Compilers work at load. The first table has how long files took to open, and how many requests it takes to earn that.
+# A compiler works when the file is opened. The cell with the first times measured that, too:
 
 # %%
+alone, with_it = times["opened without, ms"], times["opened with, ms"]
 claim(
     (times["opened with, ms"] > 2 * times["opened without, ms"]).all()
     and times["requests to earn it"]["mish"] < 1000,
-    "With OpenVINO, each file took more than twice as long to open. mish has earned that after "
-    f"{times['requests to earn it']['mish']:.0f} requests.",
+    f"To open compiled took {alone['compiled']:.0f} ms, with OpenVINO {with_it['compiled']:.0f} ms; "
+    f"mish {alone['mish']:.0f} and {with_it['mish']:.0f} ms. At what mish saves per request, that is "
+    f"earned after {times['requests to earn it']['mish']:.0f} requests.",
     "Close other programs, and run the cells from the first table of times on again.",
     premise=setup.compared(models / "mish/1/model.onnx", times),
     id="accelerators.load",
 )
 
 # %% [markdown]
-# A model that saves nothing never earns its load. OpenVINO can keep the compiler's result in a folder, `CACHE_DIR`. Each row compiles `mish` anew; the first also loads the library:
+# A model that saves nothing never earns its load. OpenVINO can keep the compiler's result in a folder, `CACHE_DIR`. Three rows without it, four with it; the first also loads the library:
 
 # %% tags=["triton"]
 import shutil
@@ -287,13 +291,13 @@ for settings in 3 * [{}] + 4 * [{"CACHE_DIR": str(models / "cache")}]:
 # %%
 claim(
     kept == 4 * [False] + 3 * [True] and min(compiling[4:]) < 0.9 * min(compiling[:4]),
-    f"From the cache, the network is there in {min(compiling[4:]) / min(compiling[:4]):.0%} of the time.",
+    f"From the cache, mish is ready in {min(compiling[4:]) / min(compiling[:4]):.0%} of the time.",
     "Run the cell above again.",
     id="accelerators.cache",
 )
 
 # %% [markdown]
-# Triton 24.10 does not hand this setting on: [as accelerator](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) OpenVINO gets no parameters, and its [backend](https://github.com/triton-inference-server/openvino_backend/blob/main/src/openvino.cc) has none for a cache. TensorRT has one.
+# Triton 24.10 does not hand this setting on: [as accelerator](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) OpenVINO gets no parameters, and its [backend](https://github.com/triton-inference-server/openvino_backend/blob/main/src/openvino.cc) has none for a cache. The accelerator `tensorrt` has one: see below.
 #
 # ## The block for a GPU
 #
@@ -343,19 +347,20 @@ claim(
 )
 
 # %% [markdown]
-# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server without its GPU computes slowly, and does not warn. With `KIND_GPU` it refuses. Today's block, with a cache for engines; and the [command](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) that builds one beforehand, for the backend `tensorrt`. Neither was run on a GPU here:
+# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server without its GPU computes on the CPU, and does not warn. With `KIND_GPU` it refuses. TensorRT compiles a network to an *engine*. Today's block keeps engines; the [command](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) builds one beforehand. Then *TensorRT for RTX* does so without a GPU:
 
 # %%
 show("models/for_gpu/today.pbtxt", "models/for_gpu/build.sh")
 
 # %% tags=["triton"]
-import tensorrt_rtx as trt  # in NVIDIA's container: import tensorrt as trt
+import tensorrt_rtx as trt  # TensorRT for RTX; in NVIDIA's container: import tensorrt as trt
 
 builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
 
 
 def build(file):
     """An engine for 1 to 16 pictures, or the reason why there is none."""
+    # strongly typed: each layer computes in the type that the file gives, here fp32
     flag = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     definition = builder.create_network(flag)
     parser = trt.OnnxParser(definition, trt.Logger(trt.Logger.INTERNAL_ERROR))
@@ -377,21 +382,24 @@ for _ in range(3):
     began = time.perf_counter()
     plan.read_bytes()
     reading.append(time.perf_counter() - began)
-print(f"built in {1000 * min(building):.0f} ms, read again in {1000 * min(reading):.1f} ms")
+print(f"built in {1000 * min(building):.0f} ms, its file read in {1000 * min(reading):.1f} ms")
 print("the joined file:", build(models / "joined/1/model.onnx"))
 
 # %%
 claim(
     min(building) > 5 * min(reading),
-    f"To read a kept engine takes {min(reading) / min(building):.1%} of the time of its build.",
+    f"To read a kept engine's file takes {min(reading) / min(building):.1%} of the time of its "
+    "build. The GPU's part is not measured.",
     "Run the cell above again.",
     id="accelerators.engine",
 )
 
 # %% [markdown]
-# TensorRT for RTX builds without a GPU. TensorRT also times its programs on one. [Published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html) for a large network: it opens in 384 s, and in 9 s with kept engines. Keep `/cache` on a disk that outlives the container. Empty it when model, version or GPU change.
+# TensorRT itself needs a GPU, and times its programs there. [Published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html) for a large network: it opens in 384 s, and in 9 s with kept engines. Keep `/cache` on a disk that outlives the container. Empty it when model, version or GPU change.
 #
 # ## Mistakes
+#
+# Which of four wrong lines does the server refuse?
 
 # %%
 wrong = setup.mistakes(lab)
@@ -400,13 +408,16 @@ wrong
 # %%
 claim(
     len(wrong.refused) == 2 and lab.ready("compiled_openvino"),
-    "Two of four are refused. Two are loaded, without effect. The model itself still serves.",
+    "Two of four are refused. Two are loaded, as if nothing were wrong: on the CPU the list for "
+    "GPUs is not read, and OpenVINO gets no parameters. The model itself still serves.",
     "Read above what the server loads.",
     id="accelerators.mistakes",
 )
 
 # %% [markdown]
 # ## The step
+#
+# From `compiled` to `compiled_openvino`, with eight clients:
 
 # %%
 from workbook.lessons import scoreboard
@@ -416,21 +427,21 @@ scoreboard.add(lab, "accelerators", before="compiled", after="compiled_openvino"
 scoreboard.draw()
 
 # %% [markdown]
-# Where the bar goes back, the compute times were about equal, and the process of its own cost more. The next notebooks go on with `compiled`. OpenVINO takes an equal share of the cores for each instance, whatever `intra_op_thread_count` says.
+# Where the bar goes back, OpenVINO computes `compiled` no faster, and the process of its own costs time. The next notebooks go on with `compiled`.
 #
 # ## Your turn
 #
-# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. Change both in `{models}/night`.
+# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. In a cell of your own, change both in `$TRITON_MODELS/night`, then run this one:
 
 # %%
-setup.night(models)  # keeps a file that is there
+setup.night(models)  # writes the file if there is none
 lab.load("night")
 task("accelerators.whole", server=lab, models=models)
 
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Who takes which operators, what is gained, and after how many requests is the load earned?
+# Who takes how many operators, what is gained, and after how many requests is the load earned? It opens the file once: the last number varies.
 
 # %%
 show("at_work/does_it_pay.py")
@@ -448,9 +459,9 @@ show("at_work/does_it_pay.py")
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>After a move to other machines, a model with the block for TensorRT answers ten times more slowly, and no log has an error. What do you look at?</summary>
+# <details><summary>After a move to other machines, a model with the block for TensorRT is ten times slower, and no log has an error. What do you look at?</summary>
 #
-# The kind of its instances. Without a GPU, and without `KIND_GPU` in the config, the block is not read.
+# The kind of its instances. Without a GPU and `KIND_GPU`, the list for GPUs is not read.
 #
 # </details>
 #
@@ -462,6 +473,6 @@ show("at_work/does_it_pay.py")
 #
 # <details><summary>With OpenVINO as accelerator a model is slower than without. Name two reasons.</summary>
 #
-# It takes a part of the operators only, and results are copied between the parts. Or ONNX Runtime's own programs are as fast, and what comes on top costs time.
+# It takes a part of the operators only, and each change between the parts costs time. Or ONNX Runtime's own programs are as fast, and what comes on top costs time.
 #
 # </details>

@@ -1,4 +1,5 @@
 # In the container that will serve the engine, on the GPU that will run it. Not run here.
+# For 1 to 16 pictures, fastest at 8. The timing cache keeps what the build has timed.
 trtexec --onnx=compiled/1/model.onnx \
   --saveEngine=as_engine/1/model.plan \
   --minShapes=image:1x3x64x64 \
