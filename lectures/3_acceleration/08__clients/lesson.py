@@ -20,7 +20,7 @@ lab = laboratory(models)
 # %% [markdown]
 # ## One picture after the other
 #
-# The blocking client sends a picture, and waits. Triton counts how long its two instances computed. Divided by the time that passed, that is how many of them were busy:
+# The blocking client sends a picture, and waits for its answer. Triton counts how long its two instances computed. This time, divided by the time that passed, is how many of them were busy:
 
 # %% tags=["triton"]
 import os
@@ -125,8 +125,8 @@ compare("clients.gain", several if gain > 1.4 else little, premise=fair)
 claim(
     eight["busy instances"] > 1.4 * alone["busy instances"] and gain > 1.4,
     f"One picture after the other keeps {alone['busy instances']:.2f} of 2 instances busy, eight under "
-    f"way {eight['busy instances']:.2f}: ×{gain:.1f} pictures per second. Both all the time would be "
-    f"×{2 / alone['busy instances']:.1f}.",
+    f"way {eight['busy instances']:.2f}: ×{gain:.1f} pictures per second. Both always busy, at the "
+    f"same ms per picture, would be ×{2 / alone['busy instances']:.1f}.",
     "Run the cell with the table again.",
     premise=fair,
     id="clients.gain",
@@ -140,7 +140,7 @@ claim(
 )
 
 # %% [markdown]
-# **The limit.** Pictures per second = busy instances / seconds per picture. Once both instances are busy, more requests only queue. At an equal cost per picture, the gain is at most 2 / the blocking client's busy instances. The aim was ×3: compare. And each waiting picture holds its 48 KB.
+# **The limit.** Pictures per second = busy instances / seconds per picture. At equal `ms per picture`, the gain is at most 2 / the blocking client's busy instances. It grows further only if a picture costs less, perhaps in a larger batch: compare the rows. Meanwhile each waiting picture holds its 48 KB.
 #
 # ## asyncio
 #
@@ -158,7 +158,8 @@ ways.round(2)
 # %%
 claim(
     ways["batch"].min() > 1.2,
-    f"Both meet the batcher: callbacks with batches of {ways['batch']['callbacks']:.1f}, tasks of "
+    f"The batcher joins the requests of both: callbacks in batches of "
+    f"{ways['batch']['callbacks']:.1f}, tasks of "
     f"{ways['batch']['tasks']:.1f}.",
     "Run the cell above again.",
     id="clients.ways",
@@ -167,7 +168,7 @@ claim(
 # %% [markdown]
 # ## From afar
 #
-# [far.py](clients/far.py) is a wire on which bytes take 10 ms each way, as between two cities. [remote](models/remote/1/model.py) waits 40 ms for up to four numbers:
+# [far.py](clients/far.py) passes bytes on 10 ms later, each way, as between two cities. [remote](models/remote/1/model.py) stands for a call to another service: one instance sleeps 40 ms for up to four numbers:
 
 # %% tags=["triton"]
 wire = [sys.executable, "clients/far.py", address, "10"]
@@ -210,19 +211,19 @@ claim(
 )
 
 # %% [markdown]
-# Keep as many under way as the rate times the latency ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)).
+# Keep rate × latency requests under way ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)), e.g. 700 per second × 26 ms = 18.
 #
-# A new connection costs further round trips. In one process, gRPC clients of an address share it while one is open: keep one.
+# Connecting costs more than a round trip. In one process, gRPC clients of an address share a connection: keep one open.
 #
 # ## One request fails
 #
-# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) no Python. Corrected, it sends 100 numbers to `remote`. One has a wrong shape.
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) invalid Python. Corrected, it sends 100 numbers to `remote`. One has a wrong shape.
 
 # %%
 predict(
     "clients.group",
-    "The TaskGroup sends all 100 requests. The server refuses one of them at once. How many answers "
-    "does the program get?",
+    "The TaskGroup starts a task for each of the 100 requests, and waits for all of them. The server "
+    "refuses one request at once. How many answers does the program get?",
     {
         "99": "An error that leaves a task ends the whole group: the other tasks are cancelled.",
         "those that came before the error": "Their tasks were done, but `async with` raises, so "
@@ -238,8 +239,8 @@ predict(
 
 async def group(numbers):
     """The slides' TaskGroup, corrected."""
-    async with grpc_aio.InferenceServerClient(address) as other, asyncio.TaskGroup() as group:
-        sent = [group.create_task(other.infer("remote", [tensor(x, "X")])) for x in numbers]
+    async with grpc_aio.InferenceServerClient(address) as other, asyncio.TaskGroup() as tg:
+        sent = [tg.create_task(other.infer("remote", [tensor(x, "X")])) for x in numbers]
     return [await task for task in sent]
 
 
@@ -279,7 +280,7 @@ claim(
 )
 
 # %% [markdown]
-# The server drops cancelled requests that it finds in its queue. A TaskGroup fits where parts are worth nothing without the whole. Else each task returns its own error, as in `tasks.py`.
+# Cancelled requests were dropped from the server's queue. An error may leave its task where one failure makes the rest worthless. Else the task returns it, as in `tasks.py`.
 #
 # <details><summary>Errata: the acceleration slides</summary>
 #
@@ -300,7 +301,7 @@ claim(
 #
 # ## One stream
 #
-# A gRPC stream carries many requests. Two are sent to the two free instances: sixteen pictures, then a single one.
+# A call carries one request, a gRPC stream many. We send sixteen pictures, which fill a batch, then a single one. Both instances are free.
 
 # %%
 predict(
@@ -354,11 +355,11 @@ claim(
 )
 
 # %% [markdown]
-# So a slow request holds up the answers behind it. Use streams where they are needed: [sequences and answers in parts](../09__sequences_and_streams/09__sequences_and_streams.ipynb). Else calls.
+# So a slow request holds up the answers behind it. Streams are for [sequences and answers in parts](../09__sequences_and_streams/09__sequences_and_streams.ipynb); else use calls.
 #
 # ## Shared memory
 #
-# A client on the server's machine can [put its tensors into shared memory](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory). [regions.py](clients/regions.py) is `callbacks.py` with a region for each request under way. Photos of 3 MB, and our pictures of 48 KB:
+# A client on the server's machine can [put its tensors into shared memory](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory). [regions.py](clients/regions.py) is `callbacks.py` with a region for each request under way. `thumbnail` shrinks photos of 3 MB, `batched` takes pictures of 48 KB:
 
 # %% tags=["triton"]
 # %run clients/regions.py
@@ -387,11 +388,11 @@ claim(
 )
 
 # %% [markdown]
-# It saves copies of large inputs to cheap models. Where the network computes for milliseconds, it brings little.
+# Shared memory saves copies of large inputs to cheap models. Where the network computes for milliseconds, it brings little.
 #
 # ## Two more mistakes
 #
-# Neither gives an error:
+# Eight requests with one region, and a callback that raises. Neither shows an error:
 
 # %% tags=["triton"]
 mixed = regions(address, "batched", pictures, 8, count=1)  # one region for all eight
@@ -412,15 +413,18 @@ print("the callback that raises has reached its last line:", arrived)
 # %%
 claim(
     wrong > 0 and not arrived and setup.changed(lab) == 0,
-    "Wrong answers, and a program that would wait forever. The deployment itself answers as before.",
+    "One region for all gives wrong answers. A callback that raises leaves a program that would wait "
+    "forever. The deployment itself answers as before.",
     "Run the cell above again.",
     id="clients.mistakes",
 )
 
 # %% [markdown]
+# With one region, pictures overwrite one another. The callback ended before `release`.
+#
 # ## Above capacity
 #
-# Users do not slow down because a server is slow: [an open loop](../01__point_a/01__point_a.ipynb#What-a-closed-loop-does-not-see). `remote` answers 100 per second at most. 150 are due. The program has three ways:
+# Users keep sending when a server is slow: [an open loop](../01__point_a/01__point_a.ipynb#What-a-closed-loop-does-not-see). `remote` answers at most 4 per 40 ms, 100 per second; 150 are due. The program has no bound, lets those above 8 wait, or turns them away:
 
 
 # %% tags=["triton"]
@@ -458,11 +462,11 @@ claim(
 )
 
 # %% [markdown]
-# A bound that waits keeps the server calm, but the queue is now in the program. Only fewer requests help: *back pressure* slows the source down (e.g. a queue with `maxsize`), or requests are turned away early.
+# A bound that waits only moves the queue into the program. Only fewer requests help: *back pressure* slows the source down (e.g. a queue with `maxsize`), or requests are turned away early.
 #
 # ## The scoreboard
 #
-# One program, before and after. Other rows have eight clients already, so the figure does not multiply by this one.
+# One program: one request under way, then eight. Most other rows had eight already, so this bar stands apart.
 
 # %%
 from workbook.lessons import scoreboard
@@ -481,7 +485,7 @@ scoreboard.draw()
 # %% [markdown]
 # ## Your turn
 #
-# [This program](clients/own.py) sends 160 requests to `remote`, and one is bad. Change `send` in the file: all answers arrive, the error stands in its place, at most 16 are under way. Save it, and run the cell.
+# [This program](clients/own.py) sends 160 numbers to `remote` in a TaskGroup without a bound; one has a wrong shape. Change `send` in the file: all answers arrive, the error stands in its place, at most 16 are under way. Save it, and run the cell.
 
 # %%
 # !cp clients/own.py "{models}"
@@ -490,7 +494,7 @@ task("clients.own", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# As many workers as requests may be under way, all on one iterator:
+# One worker per request under way; all take their files from one iterator. One file has a wrong shape:
 
 # %%
 show("at_work/send_folder.py")
@@ -504,15 +508,15 @@ for number in range(6):
 # ## What to remember
 #
 # - Keep several requests under way on one connection: enough to fill the instances, from afar more.
-# - Always with a bound, and an error belongs to its own request. Callbacks must not raise.
-# - Look at busy instances (compute time per second) and at queue time: once all are busy, more requests only wait.
+# - Set a bound, and keep each error with its request. Callbacks must not raise. Above capacity, send less.
+# - Look at busy instances (compute time per second) and at queue time: once all are busy, more requests mostly wait.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A deployment with two instances has 1.9 of them busy. The client's bound is raised from 16 to 64. What happens?</summary>
 #
-# The throughput stays. Each request waits about four times as long.
+# The throughput hardly grows, unless larger batches cost less per picture. At the same rate, four times as many under way take four times as long.
 #
 # </details>
 #

@@ -17,7 +17,7 @@ async def tasks(address, model, pictures, under_way, names=("image", "logits")):
             try:
                 result = await client.infer(model, [tensor.set_data_from_numpy(picture)])
             except InferenceServerException as error:
-                return error  # raised, it would cancel all other tasks
+                return error  # it stands in the place of the answer
         return result.as_numpy(names[1])
 
     async with grpc_aio.InferenceServerClient(address) as client, asyncio.TaskGroup() as group:
