@@ -20,9 +20,9 @@ lab = setup.start(models)  # three servers on 127.0.0.2, .3 and .4, and a proxy 
 # %% [markdown]
 # ## A day's traffic
 #
-# A service draws pictures. Of ten requests, nine are for a preview, which takes 0.3 s. One is for a final picture, 3 s. A server draws one picture at a time. The promise to users, the *SLO* (service level objective): 99 of 100 previews come within 2 s.
+# A service draws pictures. Nine of ten requests are previews, 0.3 s each; one is a final picture, 3 s. A server draws one at a time. The promise to users, the *SLO* (service level objective): 99 of 100 previews come within 2 s.
 #
-# [fleet.py](fleet.py) simulates a fleet, event by event.
+# In [fleet.py](fleet.py), `arrivals` gives random times; `simulate` computes each request's server and wait.
 
 # %% tags=["triton"]
 # %run fleet.py
@@ -45,7 +45,7 @@ def draw_lots(count, seed=1):
 # %% [markdown]
 # ## How many servers?
 #
-# At eight, 6.3 requests come per second. On average one takes 0.9 × 0.3 s + 0.1 × 3 s = 0.57 s. So 6.3 × 0.57 = 3.6 servers are busy. The proxy gives each request to the server with the fewest requests under way.
+# At eight, 6.3 requests come per second. On average one takes 0.9 × 0.3 s + 0.1 × 3 s = 0.57 s. So 6.3 × 0.57 = 3.6 servers are busy. Before them stands a *proxy*. It gives each request to the server with the fewest requests under way (`least_outstanding`).
 
 # %%
 predict(
@@ -54,8 +54,8 @@ predict(
     {
         "4: then they are busy in 90% of the time": "Requests come at random times. The more a "
         "server is busy, the longer the queue that each crowd leaves.",
-        "5: then they are busy in 71% of the time": "Now and then all five draw final pictures, "
-        "and a preview behind one of them waits up to 3 s.",
+        "5: then they are busy in 72% of the time": "Now and then all five draw final pictures, "
+        "and previews wait behind them for seconds.",
         "8: then they are busy in 45% of the time": None,
     },
 )
@@ -84,7 +84,7 @@ compare(
     "fleet.size",
     "4: then they are busy in 90% of the time"
     if enough == 4
-    else "5: then they are busy in 71% of the time"
+    else "5: then they are busy in 72% of the time"
     if enough == 5
     else "8: then they are busy in 45% of the time",
     premise=Premise(len(peak) > 20_000, "too few requests"),
@@ -98,11 +98,11 @@ claim(
 )
 
 # %% [markdown]
-# *More servers do not help* with a promise below the computation itself: a final picture takes 3 s on an empty fleet, too.
+# No number of servers makes a final picture take less than its 3 s.
 #
 # ## Which balancing?
 #
-# Now for real, ten times as fast: 30 and 300 ms. Three Tritons serve [a model that sleeps](models/draw/1/model.py), so they are like three machines. [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy) is the proxy; its file for "by kind":
+# Now for real, ten times as fast: 30 and 300 ms. The [model](models/draw/1/model.py) sleeps, which needs no core: three Tritons are like three machines. The proxy is [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy). It chooses by turns, by fewest requests, or *by kind*:
 
 # %%
 show("clients/by_kind.Caddyfile")
@@ -134,7 +134,7 @@ def proxy(file, **variables):
 
 
 # %% [markdown]
-# [visitors.py](clients/visitors.py) sends the same requests three times. The simulation takes the times at which they were sent, and how long each took the model.
+# [visitors.py](clients/visitors.py) sends the same requests in each way. The simulation takes the times at which they were sent, and how long each took the model. It chooses at random among equal servers, so we take the median of 20 runs.
 
 # %% tags=["triton"]
 times = arrivals(lambda second: 25 + 0 * second, until=12, seed=5)
@@ -147,7 +147,7 @@ ways = {
 served = {}
 for name, (file, policy) in ways.items():
     proxy(file, TRITON_POLICY=policy)
-    served[name] = visit(times, kinds, sleeps / 10, tries=2)
+    served[name] = visit(times, kinds, sleeps / 10, tries=2)  # again if many were sent late
 
 # %% tags=["triton"]
 table, places = {}, {"preview": [0, 1], "final": [2]}
@@ -184,33 +184,36 @@ claim(
 )
 
 # %% [markdown]
-# By kind, no preview stands behind a final picture; the final pictures pay for it. At eight in the evening, three servers for each kind keep the promise: six, not eight.
+# By kind, no preview stands behind a final picture. Do six servers keep the promise at eight, three for each kind? Compare the final pictures with those of six servers above.
 #
-# Does the fewest-requests rule always beat round robin? Here it is with requests of equal length, too:
+# And does the fewest-requests rule always beat round robin? We try requests of equal length.
 
 # %% tags=["triton"]
 apart = {"preview": [0, 1, 2], "final": [3, 4, 5]}
 split = simulate(peak, seconds, servers=6, balance="by_kind", kinds=names, places=apart)
-print({name: round(s, 2) for name, s in p99(split).items()})
+print("six servers by kind, p99 in s:", {name: round(s, 2) for name, s in p99(split).items()})
 equal = {}
 for balance in ("random", "round_robin", "least_outstanding"):
     run = simulate(peak, np.full(len(peak), 0.3), servers=3, balance=balance)
     equal[balance] = latency_ms(run.requests).quantile(0.99)
-print({name: round(ms) for name, ms in equal.items()})
+print("equal requests, p99 in ms:", {name: round(ms) for name, ms in equal.items()})
 
 # %%
 claim(
     p99(split)["preview"] < 2 and equal["least_outstanding"] > 0.9 * equal["round_robin"],
-    f"Six servers by kind: p99 of previews is {p99(split)['preview']:.1f} s. With equal requests, the "
-    "fewest-requests rule gains nothing over round robin.",
+    f"Six servers by kind keep the promise: p99 of previews is {p99(split)['preview']:.1f} s; final "
+    f"pictures pay with {p99(split)['final']:.1f} s. With equal requests, the fewest-requests rule "
+    "gains nothing over round robin.",
     "Run the cell above again.",
     id="fleet.equal",
 )
 
 # %% [markdown]
+# Requests of equal length end in the order in which they began. So the next server in turn is always the first to be free.
+#
 # ## A server dies
 #
-# The proxy of `bare.Caddyfile` takes the server with the fewest requests under way, and never asks whether a server lives. We kill one of three.
+# With `bare.Caddyfile` the proxy takes the server with the fewest requests under way, and never asks whether a server lives. We kill one of three.
 
 # %%
 predict(
@@ -227,7 +230,8 @@ predict(
 # %%
 crowd = times[times < 9] / 1.5  # for six seconds, 1.5 times as many
 kind, sleep = kinds[: len(crowd)], sleeps[: len(crowd)] / 10
-shares = {}
+shares = {}  # of the requests half a second after the death, or later: those that failed
+# The simulated proxy: no check in time; or a check every 0.5 s, and two tries elsewhere
 for file, health in (("bare.Caddyfile", Health(999)), ("Caddyfile", Health(0.5, retries=2))):
     proxy(file)
     setup.kill_later(lab.fleet[1], 1.5)
@@ -237,7 +241,7 @@ for file, health in (("bare.Caddyfile", Health(999)), ("Caddyfile", Health(0.5, 
     run = simulate(crowd, sleep, balance="least_outstanding", health=health, events=death)
     for how, found in (("simulated", run.requests), ("measured", real)):
         shares[file, how] = (found.loc[found["arrival"] > 2, "error"] != "").mean()
-print({" ".join(which): f"{share:.0%} failed" for which, share in shares.items()})
+print("share that failed", pd.Series(shares).unstack().round(2), sep="\n")
 # !cat $TRITON_MODELS/Caddyfile
 
 # %%
@@ -260,11 +264,11 @@ claim(
 )
 
 # %% [markdown]
-# What the dead server was drawing is lost in both cases: the proxy cannot know whether that request may be sent twice. The client repeats it, if it may be.
+# Not counted: what the dead server was drawing. It is lost with both files. Caddy sends a POST again [only if no connection came about](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy); a client may.
 #
 # ## Before a server that is loading
 #
-# The third server loads `draw` for 5 s. Three paths tell its state. The proxy asks the first, then the second:
+# The third server loads `draw` for 5 s. Three paths tell its state. The proxy asks `health/live` in the first run, `health/ready` in the second:
 
 # %% tags=["triton"]
 import threading
@@ -296,11 +300,11 @@ claim(
 )
 
 # %% [markdown]
-# A loading server *lives*, but is not *ready*. It refuses at once, so it got most requests.
+# A loading server *lives*, but is not *ready*: it refuses at once, so it got most requests. Here (`--strict-readiness=true`), `health/ready` speaks for all models.
 #
 # ## Servers on demand
 #
-# Kubernetes' autoscaler looks every 15 s: [servers × measured / target](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), rounded up. Here it measures the wait in the queue. At 1,800 s the traffic grows from 2 to 6.3 per second; 8 servers would do.
+# Every 15 s, Kubernetes' autoscaler wants [servers × measured / target](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), rounded up. It measures waits in the queue here. At 1,800 s traffic grows from 2 to 6.3 per second; 8 servers would do.
 
 # %%
 predict(
@@ -319,6 +323,7 @@ predict(
 # %% tags=["triton"]
 rise = arrivals(lambda second: np.where(second < 1800, 2, 6.3), until=3600, seed=4)
 lots, draws = draw_lots(len(rise))
+# As in Kubernetes, one decision adds at most four, or as many as there are
 rule = Scaling(target=0.5, least=3, most=20, delay=300)
 run = simulate(rise, draws, balance="least_outstanding", kinds=lots, scaling=rule)
 ordered = run.servers[run.servers["since"].between(1800, 2100)]
@@ -329,7 +334,8 @@ order_of = "17, so that there are 20" if len(ordered) > 12 else "5, so that ther
 compare("fleet.order", order_of, premise=Premise(len(rise) > 10_000, "too few requests"))
 
 # %% tags=["triton"]
-# The whole day: eight servers always, or up to ten on demand, with 60 and with 600 s of delay
+# The whole day: eight servers always, or two to ten on demand for a mean wait of 0.1 s. A new
+# server answers 60 or 600 s after the order, and is paid from the order on.
 day = arrivals(rate, until=86_400, seed=4)
 lots, draws = draw_lots(len(day))
 fleets = {"always 8": simulate(day, draws, servers=8, balance="least_outstanding", kinds=lots)}
@@ -350,20 +356,20 @@ costs.round(1)
 claim(
     costs["preview"]["60 s"] < 2 < costs["preview"]["600 s"]
     and costs["per million"]["60 s"] < 0.8 * costs["per million"]["always 8"],
-    f"With a minute's delay the promise holds, for {costs['per million']['60 s']:.0f} per million "
-    f"requests, not {costs['per million']['always 8']:.0f}. With ten minutes, p99 is "
-    f"{costs['preview']['600 s']:.1f} s.",
+    f"Over the day, the promise holds with a minute's delay, for {costs['per million']['60 s']:.0f} "
+    f"per million requests, not {costs['per million']['always 8']:.0f}. With ten minutes, p99 of "
+    f"previews is {costs['preview']['600 s']:.1f} s, for {costs['per million']['600 s']:.0f}.",
     "Run the cell with the day again.",
     id="fleet.delay",
 )
 setup.draw_day(rate, fleets)
 
 # %% [markdown]
-# The queue grows first, then servers are ordered, then users wait until these are there. So make the start short (small images, local weights), the target low, and `least` large enough.
+# The number swings: without a queue servers go, until a queue grows. Then many are ordered, and users wait for them. So make the start short (a small container, weights on a local disk), the target low, and `least` large enough.
 #
 # ## A new version
 #
-# Version 2 is loaded on one server after the other, while requests come:
+# Each second, one more server loads version 2, while requests come:
 
 # %% tags=["triton"]
 servers = [grpc.InferenceServerClient(os.environ[f"TRITON_{number}_GRPC"]) for number in (1, 2, 3)]
@@ -396,21 +402,21 @@ claim(
 )
 
 # %% [markdown]
-# Triton answers with version 1 until version 2 is loaded. Meanwhile users get answers of both.
+# Triton [answers with version 1](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_management.md#model-control-mode-explicit) until version 2 is loaded. For some seconds users get answers of both.
 #
 # ## What a million requests cost
 #
-# Fleets for 100,000 small pictures per second, p99 within 20 ms. CPU, GPU: the network `digits` on a machine with 16 cores and an H100 (`docker/gpu/VERIFIED.md`). *This machine*: lecture 2's network, after this lecture's last step. Prices are examples.
+# Fleets for 100,000 small pictures per second, p99 within 20 ms. *CPU*, *GPU*: the network `digits`, on 16 cores or an H100, recorded in `docker/gpu/VERIFIED.md`. *This machine*: this lecture's network, after the last step that you measured.
 
 # %% tags=["triton"]
-prices = {"CPU": 1.0, "GPU": 5.0, "this machine": 1.0}  # of one per hour
+prices = {"CPU": 1.0, "GPU": 5.0, "this machine": 1.0}  # of one per hour: examples
 recorded = {("CPU", 1): 3084, ("GPU", 1): 2868, ("CPU", 64): 38_333, ("GPU", 64): 138_000}
 if own := os.environ["TRITON_PICTURES_PER_S"]:
     recorded["this machine", 1] = float(own)
 rows = []
 for (device, batch), per_second in recorded.items():
     batches = arrivals(lambda second, each=100_000 / batch: each + 0 * second, until=0.5)
-    work = np.full(len(batches), batch / per_second)
+    work = np.full(len(batches), batch / per_second)  # a machine takes one after the other
     for machines in range(int(100_000 / per_second) + 1, 10_000):
         if latency_ms(simulate(batches, work, servers=machines).requests).quantile(0.99) <= 20:
             break
@@ -432,11 +438,11 @@ claim(
 )
 
 # %% [markdown]
-# For so small a network, batches save more than a GPU.
+# Batches save nine tenths on CPUs. At five times the price, the GPU saves nothing here.
 #
 # ## The same in Kubernetes
 #
-# `docker/hub/kubernetes/triton.yaml` is such a fleet: checked against the schemas, not run on a cluster. [Kubernetes](https://kubernetes.io/docs/concepts/workloads/pods/probes/) asks:
+# `docker/hub/kubernetes/triton.yaml` is such a fleet: checked against schemas, not run. [Kubernetes](https://kubernetes.io/docs/concepts/workloads/pods/probes/) asks:
 #
 # ```yaml
 #           startupProbe:
@@ -452,7 +458,7 @@ claim(
 #             httpGet: {path: /v2/health/ready, port: http}
 # ```
 #
-# *startup*: loading may take 120 × 5 s. Then *liveness*: no answer in 6 × 10 s, and the server is started again. *readiness* is our `health_uri`.
+# *Startup*: loading may take 120 × 5 s. *Liveness*: after 6 × 10 s without an answer, the server starts again. *Readiness* is our `health_uri`.
 
 # %% [markdown]
 # ```yaml
@@ -466,19 +472,13 @@ claim(
 #       pods:
 #         metric: {name: triton_queue_time_us}
 #         target: {type: AverageValue, averageValue: "50000"}
-#   behavior:
-#     scaleUp:
-#       stabilizationWindowSeconds: 30
-#     scaleDown: # a new server has to load its models first
-#       stabilizationWindowSeconds: 600
-#       policies: [{type: Pods, value: 1, periodSeconds: 120}]
 # ```
 #
-# A new version: first one server more, then an old one goes. Below, in their order, are `least`, `most`, `target` (50 ms), `sure`, `calm` and `pace` of [fleet.py](fleet.py). The metric is the mean wait, from two of Triton's counters.
+# A *pod* is a server here. A new version: first one more, then an old one goes. Below `…` are `least`, `most` and `target` of the simulation. The target is a mean wait of 50 ms, from two of Triton's counters.
 #
 # ## Mistakes
 #
-# `caddy adapt` reads a file as `reload` does, and changes nothing:
+# `caddy adapt` reads a file as `reload` does, and changes nothing. Three mistakes:
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -494,7 +494,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# The cell loads a new model, `report`, on each server; it is broken. The third server has lost `draw`. Now nobody gets an answer. Change `Caddyfile` in the folder `$TRITON_MODELS`: requests shall reach the servers that have `draw`. Run the cell again; it reloads the file, and looks.
+# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change the file `{models}/Caddyfile` in an editor: requests shall reach the servers that have `draw`, and no other. Run the cell again; it reloads the file, and checks.
 
 # %%
 setup.spoil(lab)
@@ -519,7 +519,7 @@ log.to_csv(models / "log.csv", index=False)
 #
 # - Plan for the p99 at the peak. Keep long requests apart from short ones.
 # - A proxy asks whether a server is *ready*, for the model that you need, and tries another one if a connection is refused.
-# - An autoscaler on queue time acts when users wait already. Its delay decides.
+# - An autoscaler on queue time acts when users wait already. What matters is how soon a new server answers.
 
 # %% [markdown]
 # ## Check yourself
@@ -532,6 +532,6 @@ log.to_csv(models / "log.csv", index=False)
 #
 # <details><summary>All servers answer, and yet Kubernetes sends them nothing. Where do you look?</summary>
 #
-# At the readiness probe. With `--strict-readiness=true`, one model that is refused makes a server not ready.
+# At the readiness probe. With `--strict-readiness=true`, one model that does not load makes a server not ready.
 #
 # </details>

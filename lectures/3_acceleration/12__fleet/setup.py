@@ -145,6 +145,6 @@ def draw_day(rate: Any, runs: Mapping[str, Any]) -> style.Picture:
         since, until = (run.servers[name].to_numpy()[:, None] for name in ("since", "until"))
         count = ((since <= seconds) & (seconds < until)).sum(axis=0)
         lower.step(seconds / 3600, count, color=colour, label=name)
-    lower.set(xticks=range(0, 25, 3), ylim=(0, None))
-    style.legend(lower)
+    lower.set(xticks=range(0, 25, 3), ylim=(0, 13))  # above ten servers there is the legend
+    style.legend(lower, ncols=3)
     return figure
