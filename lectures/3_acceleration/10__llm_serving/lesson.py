@@ -8,7 +8,7 @@
 #
 # **Question.** A language model computes its answer token by token, for many users at once. Who waits for whom, and which way of serving makes the waits short?
 #
-# vLLM's config is in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here we measure, with a Llama of 40 million random weights, whose answers mean nothing.
+# vLLM and its config are in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming is in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here we measure, with a Llama of 40 million random weights, whose answers mean nothing.
 
 # %%
 import llama_page  # its table, and what a GPU has measured
@@ -24,7 +24,7 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # %% [markdown]
 # ## One user
 #
-# Four deployments of the same weights: `one`, `two` and `static` are Hugging Face's model in the Python backend, `engine` is vLLM. A user sees two times, the *time to first token* and the *time between tokens*; `ask` notes when each piece of an answer comes.
+# Four deployments of the same weights: `one`, `two` and `static` are Hugging Face's model in the Python backend, and each instance has one core. `engine` is vLLM, on all cores. A user sees the *time to first token* and the *time between tokens*: `ask` notes when each piece of an answer comes.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -80,23 +80,24 @@ gain = best["tokens per s"]["static"] / best["tokens per s"]["one"]
 same = setup.repeated([each["tokens per s"] for each in tries])
 claim(
     gain < 1.5,
-    f"For one user, static makes ×{gain:.2f} the tokens of one: nobody is there to share a batch.",
+    f"For one user, static makes ×{gain:.2f} the tokens of one: it waits 50 ms for others to share "
+    "a batch, and nobody comes.",
     "Run the cell above again.",
     premise=same,
     id="serving.alone",
 )
 
 # %% [markdown]
-# `one` and `static` send nothing before the answer is complete: their first token comes with the last.
+# `one` and `static` send nothing before the answer is complete, so there is no time between tokens (`NaN`).
 #
 # ## Eight users
 #
-# Now eight users ask, for answers of 4 to 64 tokens. `static` calls `generate` for up to eight requests together: it pads the prompts to one length, and each step computes a token for every row.
+# Eight users ask again and again, for answers of 4 to 64 tokens. `static` calls `generate` for up to eight requests together: it pads the prompts to one length, and each step computes a token for every row.
 
 # %%
 predict(
     "serving.short",
-    "In static, somebody wants 4 tokens, and the others of his batch up to 64. When does he have them?",
+    "In static, somebody wants 4 tokens, and the others of his batch up to 64. When does his answer come?",
     {
         "after 4 steps": "His row has them then. But generate is one call of the model's execute: "
         "Triton sends its answers when the call returns.",
@@ -167,18 +168,19 @@ claim(
 )
 
 # %% [markdown]
-# vLLM decides at each step whom it computes: *continuous batching*. (It uses all cores, the others one per instance.)
-#
+# The rows of a *static* batch end together. vLLM decides at each step whom it computes: *continuous batching*. Not all of the difference is the batching: `engine` has all cores, `static` has one. Answers of one length, below, separate the two.
+
+# %% [markdown]
 # ## Your own loop
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the loop itself, in BLS. Each step sends the *whole* text. `loop` keeps the *keys and values* of earlier tokens, and sends the new token alone ([model.py](models/loop/1/model.py)). The network has 5 million weights.
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the token loop itself, in BLS; each step sends the *whole* text to the network. `loop` keeps the *keys and values*, attention's memory of earlier tokens, and sends the new token alone ([model.py](models/loop/1/model.py)). `whole` is `loop` without this. Their network, `step`, has 5 million weights.
 #
 # ```python
 # for _ in range(count):
 #     scores, present = step(text[done:], past)  # a request to the network
 #     if self.cache:
 #         past, done = present, len(text)
-#     text.append(draw(scores, top_p, random))  # the likeliest that have this probability
+#     text.append(draw(scores, top_p, random))  # from the likeliest, together of this probability
 # ```
 
 # %% language="bash" tags=["triton"]
@@ -190,7 +192,7 @@ claim(
 # %%
 predict_curve(
     "serving.cache",
-    "An answer of 16 tokens: how many times as long does whole take for it as loop does?",
+    "An answer of 16 tokens: whole takes how many times as long as loop?",
     x=[25, 100, 200, 400],
     y_range=(0, 30),
     unit="times",
@@ -245,11 +247,11 @@ claim(
 )
 
 # %% [markdown]
-# Each step is a request of its own: the difference of the two times that the cell prints. The course's `chat_bls` is such a loop for batches.
+# After 400 tokens, `loop` sends 400 + 15 to the network, `whole` 400 + 401 + … + 415: almost ×16. Less is gained, because a step has a price even for one token. The cell prints it: in all, and in the network.
 #
 # ## A long prompt
 #
-# Back to `engine`. Four users read their answers. A fifth one sends a prompt of 400 tokens.
+# Four answers of `engine` are under way. A fifth user sends a prompt of 400 tokens.
 
 # %%
 predict(
@@ -270,7 +272,7 @@ usual = best["between tokens, ms"]["engine"] / 1000
 
 
 def prompt(count):
-    """A new prompt of this many tokens."""
+    """A new prompt of this many tokens: each of the words is one."""
     return " ".join(["the", *np.random.default_rng().choice(WORDS, count - 1)])
 
 
@@ -309,9 +311,11 @@ claim(
 )
 
 # %% [markdown]
+# A step computes one token for each answer under way, and all 400 of the prompt: its *prefill*.
+#
 # ## The same beginning
 #
-# Prompts often begin alike: with the same instructions. vLLM keeps the keys and values of earlier prompts (*prefix caching*, on by default).
+# Prompts often begin alike: with the same instructions. vLLM keeps the keys and values of prompts that it has answered.
 
 # %%
 predict(
@@ -360,11 +364,11 @@ claim(
 )
 
 # %% [markdown]
-# So put what all prompts share first, and a name or the time last. Of 100 tokens nothing is kept: vLLM keeps full *blocks* only, and model.json says `block_size` 128.
+# This is *prefix caching*. So put first what all prompts share, a name or the time last. vLLM keeps full *blocks*, by model.json of 128 tokens: of 400 tokens three, of 100 none.
 #
 # ## Mistakes
 #
-# Which of them does the server refuse? Three requests to `engine`, then a change of its config:
+# The context is 512 tokens, prompt and answer together. Which does the server refuse: a longer prompt, an answer without room, `infer`, `max_batch_size` 8?
 
 # %% tags=["triton"]
 too_long = {"text_input": prompt(600), "sampling_parameters": '{"max_tokens": 4}'}
@@ -385,8 +389,8 @@ refused
 # %%
 claim(
     len(refused.refused) == 1 and pieces <= 12 and len(ask("engine", "The", 4)) == 5,
-    f"The config is refused; max_tokens was cut to the {pieces} tokens that the context has left. "
-    "engine still answers.",
+    f"The config is refused; max_tokens was cut to the {pieces} tokens that the context has left, "
+    "without an error. engine still answers.",
     "Run the cells of this section again.",
     id="serving.mistakes",
 )
@@ -394,7 +398,7 @@ claim(
 # %% [markdown]
 # ## The Llama page's table
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; two instances had 8-bit weights. Here eight answers have 12 tokens each, from a network 175 times smaller. A GPU's column has what `docker/verify_gpu.sh` recorded with the course's Llama of 5 million. So compare gains only.
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; its two instances had 8-bit weights. Here the network is 175 times smaller. The last column is a GPU's, with a Llama of 5 million, as `docker/verify_gpu.sh` recorded it. So compare gains only. Now all answers have 12 tokens. Of three rounds the best counts.
 
 # %% tags=["triton"]
 rates = {name: [] for name in ("one", "two", "static", "engine alone", "engine")}
@@ -419,17 +423,17 @@ claim(
 )
 
 # %% [markdown]
-# On the A10G, vLLM made ×4.7 the tokens of Hugging Face for one user; look at your own row. Two instances on a GPU share [one device](../02__instances/02__instances.ipynb#Two-instances-on-one-GPU).
+# Of equally long answers `static` throws nothing away. How far is `engine` ahead now, how far was it above? The rest was lost by waiting. Two instances on a GPU share [one device](../02__instances/02__instances.ipynb#Two-instances-on-one-GPU).
 #
 # <details><summary>Errata: the Llama page</summary>
 #
-# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Times its seconds, that is 104 tokens alone, 142 for each of eight. Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/).
+# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Tokens per second, times its seconds, are 104 tokens alone, 142 for each of eight: not equally long. Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/).
 #
 # </details>
 #
 # ## Your turn
 #
-# A long prompt stops the other users of `engine`. Change that: write `{models}/engine/1/model.json` anew in a cell of your own (`%%writefile`), and load `engine`.
+# A long prompt stops other users of `engine`. Change its [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/): write `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine`.
 
 # %%
 task("serving.pause", server=lab)
@@ -437,7 +441,7 @@ task("serving.pause", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Measure what your users see, for as many users as you expect. Take prompts and lengths from your log:
+# Measure what your users see, for as many users as you expect. Take `REQUESTS`, prompts and lengths, from your log:
 
 # %%
 show("at_work/latency.py")
@@ -449,21 +453,21 @@ show("at_work/latency.py")
 # ## What to remember
 #
 # - Measure two times: to the first token, and between tokens, with long and short answers together.
-# - A static batch holds each row until its longest answer ends. A continuous batch gives rows on at each step.
-# - A long prompt makes the others wait; a beginning that is the same, to the letter, is computed once.
+# - A static batch ends with its longest answer. A continuous batch takes a new request when a row is free.
+# - A long prompt makes the others wait. A beginning that is the same, to the letter, is computed once.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>After the task: who pays for the shorter pauses?</summary>
 #
-# The user with the long prompt. In one run on two cores, with 64 tokens per step, the longest gap of the others fell from 225 to 105 ms, and the first token of the fifth came after 600 ms in place of 310.
+# The user with the long prompt. In one run on two cores, with 64 tokens per step, the longest gap of the others fell from 225 to 105 ms, and the first token of the fifth came after 600 ms in place of 310. Run `meanwhile(400)` for your own numbers.
 #
 # </details>
 #
-# <details><summary>A team writes the time of day at the top of its long instructions. What does it lose?</summary>
+# <details><summary>A prompt has documents found for its question, 300 tokens of instructions, then the question. What would you change?</summary>
 #
-# The kept prefix: each minute all prompts begin differently. The time belongs at the end.
+# The order: instructions first. Two blocks of 128 tokens are then kept; after documents that differ, none.
 #
 # </details>
 #

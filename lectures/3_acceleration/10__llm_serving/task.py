@@ -38,10 +38,10 @@ def start(folder: Path) -> Server:
     hints=(
         "A step computes a token for each answer under way, and all tokens of a new prompt. Which "
         "argument in `{models}/engine/1/model.json` limits the tokens of one step? Look into the "
-        "list of vLLM's engine arguments that lecture 2 links to.",
+        "list of vLLM's engine arguments, which the text above the task links to.",
         "The limit must not be below the number of requests that may be under way, which "
         "`max_num_seqs` sets. Eight are enough here.",
-        "400 tokens in 5 to 16 steps: between 25 and 100 tokens per step.",
+        "400 tokens in 5 to 16 steps: between 30 and 80 tokens per step.",
     ),
 )
 def pause(server: Server) -> None:
@@ -55,8 +55,9 @@ def pause(server: Server) -> None:
     more = long[1] - short[1]
     if more <= _ONE_STEP and median(long) - median(short) < _LEAST:
         raise NotYet(
-            f"While the long prompt is read, another answer gets {max(more, 0)} tokens more than "
-            "with a short one: the prompt is read in one step, or waits for the other's end."
+            "While the long prompt is read, another answer should get 5 to 16 tokens more than "
+            f"with a short one. It gets {max(more, 0)} more: the prompt is read in one step, or "
+            "waits for the other's end."
         )
     if more >= _TOO_MANY:
         raise NotYet(

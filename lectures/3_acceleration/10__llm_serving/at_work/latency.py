@@ -10,12 +10,13 @@ import httpx
 import numpy as np
 
 URL = f"http://{os.environ.get('TRITON_HTTP', 'localhost:8000')}/v2/models/{sys.argv[1]}"
-PROMPT, TOKENS = "Write a function that", 32  # take prompts and lengths from your own log
-SAMPLING = json.dumps({"max_tokens": TOKENS, "ignore_eos": True})
+REQUESTS = [("Write a function that", 8), ("Write a class that", 56)]  # take your log's
 
 
-def ask(_):
-    body = {"text_input": PROMPT, "sampling_parameters": SAMPLING, "stream": True}
+def ask(request):
+    prompt, tokens = request
+    sampling = json.dumps({"max_tokens": tokens, "ignore_eos": True})
+    body = {"text_input": prompt, "sampling_parameters": sampling, "stream": True}
     times = [time.perf_counter()]
     with httpx.stream("POST", f"{URL}/generate_stream", json=body, timeout=300) as answer:
         for line in filter(None, answer.iter_lines()):
@@ -28,8 +29,8 @@ def ask(_):
 for users in map(int, sys.argv[2:]):
     began = time.perf_counter()
     with ThreadPoolExecutor(users) as pool:
-        answers = list(pool.map(ask, range(2 * users)))
-    rate = len(answers) * TOKENS / (time.perf_counter() - began)
+        answers = list(pool.map(ask, REQUESTS * users))
+    rate = users * sum(tokens for _, tokens in REQUESTS) / (time.perf_counter() - began)
     first = 1000 * np.array([times[1] - times[0] for times in answers])
     gap = 1000 * max(np.diff(times[1:]).max(initial=0) for times in answers)
     print(
