@@ -185,8 +185,7 @@ def ask_anew():
         new.infer("remote", x)
 
 
-# before each: a pause, in which the client before lets go of its connection
-new = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)
+new = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)  # the former has closed
 with grpc.InferenceServerClient(far) as open_one:
     kept = repeat(lambda: open_one.infer("remote", x), number=1, repeat=20)
     beside = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)
