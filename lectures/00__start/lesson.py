@@ -176,7 +176,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# The hours begin after this notebook, and leave time for pauses and for what you try yourself. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds metrics, two more backends, and the first steps that make a deployment faster.
+# The hours begin after this notebook, and leave time for pauses and for what you try yourself. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds metrics, two backends, and first steps to speed.
 
 # %%
 syllabus.routes()
