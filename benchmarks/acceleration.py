@@ -39,23 +39,23 @@ def measure(settings: Settings) -> Section:
                 continue
             executed.keep(source, node)
             sentences += claims(node)
-    table = scoreboard.table().reset_index()
+    table, rows = scoreboard.table().reset_index(), scoreboard.rows()
     how = [
         "The notebooks of lecture 3, run from top to bottom. Each row is a step with the focus "
         "network: the deployments before and after it, measured in turns in one run.",
+        "",
         *(f"- {sentence}" for sentence in sentences),
         *(f"- Not measured: {name}" for name in failed),
     ]
-    gains = {step: row.gain for step, row in scoreboard.rows().items()}
     goals = [
-        Goal(scoreboard.STEPS[step], gains[step], target)
+        Goal(scoreboard.STEPS[step], rows[step].gain, target)
         for step, target in GAINS.items()
-        if step in gains
+        if step in rows
     ]
     return Section(
         "acceleration",
         "Lecture 3: each step of the focus network",
-        "\n".join(how[:1] + [""] * (len(how) > 1) + how[1:]),
+        "\n".join(how),
         [str(name) for name in table.columns],
         [[str(value) for value in row] for row in table.itertuples(index=False)],
         goals,

@@ -135,6 +135,22 @@ def save_torchscript(*files: Path) -> None:
         script.save(str(file))
 
 
+def save_onnx(*files: Path) -> None:
+    """Export the network as ONNX by the older exporter, and write it into each of these files.
+
+    Its input is `image` (rows, 3, 64, 64), its output `logits` (rows, 2), both float32.
+    """
+    import torch
+
+    rows = {0: "rows"}
+    for file in files:
+        torch.onnx.export(
+            network(), (torch.zeros(1, 3, 64, 64),), file, dynamo=False,
+            input_names=["image"], output_names=["logits"],
+            dynamic_axes={"image": rows, "logits": rows},
+        )  # fmt: skip
+
+
 @functools.cache
 def files() -> list[bytes]:
     """The 200 pictures as JPEG files, 96 to 192 pixels wide."""

@@ -32,21 +32,11 @@ def prepare(models: Path) -> None:
     """
     import logging
 
-    import torch
-
     quiet.hide_warnings()
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
     logging.getLogger().setLevel(logging.ERROR)  # quantize_static advises to pre-process
     file = models / "network.onnx"
-    torch.onnx.export(
-        formats.network(),
-        (torch.zeros(1, 3, 64, 64),),
-        file,
-        input_names=["image"],
-        output_names=["logits"],
-        dynamic_axes={"image": {0: "rows"}, "logits": {0: "rows"}},
-        dynamo=False,
-    )
+    formats.save_onnx(file)
     for name in ("compiled", "brain"):
         (models / name / "1").mkdir(exist_ok=True)
         shutil.copy(file, models / name / "1/model.onnx")

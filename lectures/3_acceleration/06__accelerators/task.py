@@ -19,20 +19,9 @@ def start(folder: Path) -> Triton:
     compiled = here.parent / "04__compile/models/compiled"
     files.place(folder, compiled, here / "models/night")
     setup.prepare(folder)
-    _export(folder / "compiled/1/model.onnx")
+    formats.save_onnx(folder / "compiled/1/model.onnx")
     setup.night(folder)
     return laboratory(folder, only=["night"])
-
-
-def _export(file: Path) -> None:
-    """Export the network, as the notebook does."""
-    import torch
-
-    free = {"image": {0: "rows"}, "logits": {0: "rows"}}
-    torch.onnx.export(
-        formats.network(), (torch.zeros(1, 3, 64, 64),), file, dynamic_axes=free, dynamo=False,
-        input_names=["image"], output_names=["logits"],
-    )  # fmt: skip
 
 
 @define(

@@ -26,19 +26,9 @@ _SCATTER, _ROUNDS = 0.1, 10
 
 def prepare(models: Path) -> None:
     """Write the network as ONNX for the model `given`. Warnings of exporters are hidden."""
-    import torch
-
     quiet.hide_warnings()
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of the older exporter
-    torch.onnx.export(
-        formats.network(),
-        (torch.zeros(1, 3, 64, 64),),
-        models / "given/1/model.onnx",
-        input_names=["image"],
-        output_names=["logits"],
-        dynamic_axes={"image": {0: "rows"}, "logits": {0: "rows"}},
-        dynamo=False,
-    )
+    formats.save_onnx(models / "given/1/model.onnx")
 
 
 def forecast(measured: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from workbook.common.errors import WorkbookError
 from workbook.lessons import formats, units
 
 setup = units.load(units.find("06__accelerators"), "setup")
-task = units.load(units.find("06__accelerators"), "task")
 
 LINE = "\"onnxruntime stand-in: '{}' version 1 on cpu: threads 1, providers {}, requests here"
 TABLE = pd.DataFrame({"gain": [0.95, 4.6], "spread": [1.0, 1.1]}, index=["plain", "mish"])
@@ -28,7 +27,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (home / name / "1").mkdir(parents=True)
     with pytest.raises(WorkbookError, match="compiled is not there"):
         setup.night(home)
-    task._export(home / "compiled/1/model.onnx")
+    formats.save_onnx(home / "compiled/1/model.onnx")
     setup.night(home)
     return home
 
