@@ -169,7 +169,10 @@ def _install_packages(environment: Mapping[str, str]) -> None:
 def _torch_backend(environment: Mapping[str, str]) -> str:
     """Which build of PyTorch to take: `auto`, `cpu`, or "" for the ordinary index."""
     backend = "auto" if has_nvidia_gpu() else "cpu"
-    look = ["install", "--quiet", "--dry-run", "--no-deps", "-r", "requirements-torch.txt"]
+    # --reinstall: uv does not ask an index for what is installed, so a second `make setup` would
+    # take an index for reachable that is not.
+    look = ["install", "--quiet", "--dry-run", "--no-deps", "--reinstall"]
+    look += ["-r", "requirements-torch.txt"]
     # No retries: this only finds out whether PyTorch's index can be reached.
     quick = {**environment, "UV_HTTP_RETRIES": "0", "UV_HTTP_CONNECT_TIMEOUT": "10"}
     found = _uv([*look, "--torch-backend", backend], quick, silent=True)
