@@ -329,7 +329,9 @@ compare("openvino.faster", faster, premise=setup.repeated(served))
 # Is it the framework, or the precision? Triton's backend cannot ask for fp32, so we measure that without a server, where sending and copying do not count either:
 
 # %%
-amx = "amx_bf16" in open("/proc/cpuinfo").read()  # multiplies whole tiles of bf16 numbers
+from pathlib import Path
+
+amx = "amx_bf16" in Path("/proc/cpuinfo").read_text("utf-8")  # AMX multiplies tiles of bf16 numbers
 inside = setup.in_process(ir)
 inside[["ms"]].round(2)
 
