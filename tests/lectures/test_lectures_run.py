@@ -66,9 +66,9 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     Second run, unless the first took more than `SECOND_RUN_SECONDS`. The cells with the tag
     `triton` run on the same server, in a Python that lacks the course (portable_cells.py). Then, in
     the same kernel, so with all that the first run left behind, every code cell runs, with another
-    number where `CHANGES` has one. At the end of each section (a heading of the second level), the cells of the section
-    that only look at results run once more, in reverse order. No cell may raise, so no claim may
-    fail either. After a longer first run, the next test does the second one.
+    number where `CHANGES` has one. At the end of each section (a heading of the second level), the
+    cells of the section that only look at results run once more, in reverse order. No cell may
+    raise, so no claim may fail either. After a longer first run, the next test does the second one.
 
     Lectures measure. Where a claim or a premise is false in one try, or a cell takes minutes, the
     lecture is tried again. At the first try another lecture may run beside it.
