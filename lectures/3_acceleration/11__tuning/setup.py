@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import time
+import timeit
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbook import measure
 from workbook.lessons import formats, scoreboard, simulator
 from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
@@ -172,6 +176,48 @@ def add_row(server: Triton, best: tuple[int, ...], noise: float) -> None:
             what=f"{instances} instances, {threads} threads, batch {batch}, delay {delay_ms} ms",
             **other,
         )
+
+
+def processor_time(server: Triton, model: str, clients: int) -> dict[str, float]:
+    """Which processor time a picture takes while clients ask for one each, in milliseconds.
+
+    Args:
+        model: an ONNX model; its file is computed in this process as well.
+
+    Returns:
+        `network`: the network alone, in batches of eight, with one thread, without a server;
+        `server`: all else that the server and its processes do; `client`: perf_analyzer;
+        `per_s`: pictures per second; `busy`: how many cores these three kept busy.
+    """
+    batch = formats.pictures()[:8]
+    call = partial(formats.in_process(server.repository / model / "1/model.onnx"), batch)
+    alone = min(timeit.repeat(call, number=10, repeat=5, timer=time.process_time)) / 10
+    network = 1000 * alone / len(batch)
+    before = [
+        _seconds_of_server(server),
+        _seconds_of_children(),
+        formats.computed(server, model)[1],
+    ]
+    found = formats.under_load(server, model, clients)
+    after = [_seconds_of_server(server), _seconds_of_children(), formats.computed(server, model)[1]]
+    in_server, client, pictures = np.subtract(after, before)
+    spent = {
+        "network": network,
+        "server": 1000 * in_server / pictures - network,
+        "client": 1000 * client / pictures,
+    }
+    per_s = float(found["throughput"])
+    return {**spent, "per_s": per_s, "busy": per_s * sum(spent.values()) / 1000}
+
+
+def _seconds_of_server(server: Triton) -> float:
+    return float(measure.processes(server)["cpu_s"].sum())
+
+
+def _seconds_of_children() -> float:
+    """Processor time of this process's children that have ended, perf_analyzer among them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def mistakes(server: Triton) -> made.Results:
