@@ -348,37 +348,28 @@ claim(
 )
 
 # %%
-setup.add_row(lab, best, noise)  # none if the choice is given, or `twin` differs by a tenth
+setup.add_row(lab, best, noise)  # none if the choice is given, or where `twin` differs
 scoreboard.draw()  # the bar of 11 begins where that of 04 ends, because `given` is its model
 
-# %%
-import os
-
-spent = setup.processor_time(lab, "tuned", callers)  # milliseconds per picture
-rest, cores = spent["server"] + spent["client"], len(os.sched_getaffinity(0))
-print({what: round(value, 2) for what, value in spent.items()})
+spent = setup.processor_time(lab, "tuned", callers)
+print("milliseconds per picture:", {name: round(ms, 2) for name, ms in spent.of_picture.items()})
 
 # %%
-most = 1000 * cores / (spent["network"] + rest)
-first = scoreboard.rows().get("point_a")  # of another run, so roughly
-of_first = f", ×{most / first.after:.1f} of point A," if first else ""
 claim(
-    spent["busy"] < 1.2 * cores and rest > 0,
-    f"A picture takes {spent['network']:.2f} ms of processor time in the network, "
-    f"{spent['server']:.2f} ms in the rest of the server, {spent['client']:.2f} ms in the client. "
-    f"So {cores} cores give at most {most:,.0f} pictures per second{of_first} and "
-    f"{1000 * cores / rest:,.0f} with a network that takes no time. Measured: "
-    f"{spent['per_s']:,.0f}, with {spent['busy']:.1f} cores busy.",
+    spent.busy < 1.2 * spent.cores,
+    f"A picture takes {spent.of_picture['network']:.2f} ms of processor time in the network, "
+    f"{spent.of_picture['server']:.2f} ms in the rest of the server, "
+    f"{spent.of_picture['client']:.2f} ms in the client. So {spent.cores} cores give at most "
+    f"{spent.most:,.0f} pictures per second{setup.of_point_a(spent.most)}. Measured: "
+    f"{spent.per_s:,.0f}, with {spent.busy:.1f} cores busy.",
     "Close other programs, and run the cell before this one again.",
     id="tuning.limit",
 )
 
 # %% [markdown]
-# The row is measured anew, against one more copy of `given`. If one factor is above 1 and the other below, no gain is shown.
+# Where all cores are busy, no setting gets beyond that limit. What remains: a network that costs less ([05](../05__precision/05__precision.ipynb)), clients on another machine, and more cores.
 #
-# Where all cores are busy, no setting of this sweep gets beyond the limit. What remains: a network that costs less ([05](../05__precision/05__precision.ipynb)), a client on another machine, and more cores.
-#
-# [Triton's tuning guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/performance_tuning.md) begins with one instance without a batcher: 168 per second became 323, and p99 13 became 36 ms. Here, notebooks before have taken these steps.
+# [Triton's tuning guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/performance_tuning.md) begins without a batcher: 168 per second became 323.
 #
 # ## Four mistakes
 #

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import resource
 import shutil
 import time
@@ -178,16 +180,38 @@ def add_row(server: Triton, best: tuple[int, ...], noise: float) -> None:
         )
 
 
-def processor_time(server: Triton, model: str, clients: int) -> dict[str, float]:
-    """Which processor time a picture takes while clients ask for one each, in milliseconds.
+@dataclasses.dataclass(frozen=True)
+class ProcessorTime:
+    """Where the processor time of a picture goes.
+
+    Attributes:
+        of_picture: milliseconds per picture. `network`: the network alone, in batches of eight,
+            with one thread, without a server; `server`: all else that the server and its processes
+            do; `client`: perf_analyzer.
+        per_s: pictures per second that were measured.
+        cores: that this process may use.
+    """
+
+    of_picture: dict[str, float]
+    per_s: float
+    cores: int
+
+    @property
+    def busy(self) -> float:
+        """How many cores the three kept busy."""
+        return self.per_s * sum(self.of_picture.values()) / 1000
+
+    @property
+    def most(self) -> float:
+        """Pictures per second if all cores were busy."""
+        return 1000 * self.cores / sum(self.of_picture.values())
+
+
+def processor_time(server: Triton, model: str, clients: int) -> ProcessorTime:
+    """Measure which processor time a picture takes while clients ask for one each.
 
     Args:
         model: an ONNX model; its file is computed in this process as well.
-
-    Returns:
-        `network`: the network alone, in batches of eight, with one thread, without a server;
-        `server`: all else that the server and its processes do; `client`: perf_analyzer;
-        `per_s`: pictures per second; `busy`: how many cores these three kept busy.
     """
     batch = formats.pictures()[:8]
     call = partial(formats.in_process(server.repository / model / "1/model.onnx"), batch)
@@ -199,25 +223,29 @@ def processor_time(server: Triton, model: str, clients: int) -> dict[str, float]
         formats.computed(server, model)[1],
     ]
     found = formats.under_load(server, model, clients)
-    after = [_seconds_of_server(server), _seconds_of_children(), formats.computed(server, model)[1]]
-    in_server, client, pictures = np.subtract(after, before)
+    in_server, client, pictures = np.subtract(_used(server, model), before)
     spent = {
         "network": network,
         "server": 1000 * in_server / pictures - network,
         "client": 1000 * client / pictures,
     }
-    per_s = float(found["throughput"])
-    return {**spent, "per_s": per_s, "busy": per_s * sum(spent.values()) / 1000}
+    return ProcessorTime(spent, float(found["throughput"]), len(os.sched_getaffinity(0)))
 
 
-def _seconds_of_server(server: Triton) -> float:
-    return float(measure.processes(server)["cpu_s"].sum())
+def of_point_a(per_s: float) -> str:
+    """How many times point A's throughput that is; empty if notebook 01 has not measured it."""
+    first = scoreboard.rows().get("point_a")
+    return f", ×{per_s / first.after:.1f} of point A in its own run" if first else ""
 
 
-def _seconds_of_children() -> float:
-    """Processor time of this process's children that have ended, perf_analyzer among them."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _used(server: Triton, model: str) -> tuple[float, float, int]:
+    """Processor seconds of the server, and of programs like perf_analyzer; answered pictures."""
+    programs = resource.getrusage(resource.RUSAGE_CHILDREN)  # those that have ended
+    return (
+        float(measure.processes(server)["cpu_s"].sum()),
+        programs.ru_utime + programs.ru_stime,
+        formats.computed(server, model)[1],
+    )
 
 
 def mistakes(server: Triton) -> made.Results:
