@@ -217,11 +217,7 @@ def processor_time(server: Triton, model: str, clients: int) -> ProcessorTime:
     call = partial(formats.in_process(server.repository / model / "1/model.onnx"), batch)
     alone = min(timeit.repeat(call, number=10, repeat=5, timer=time.process_time)) / 10
     network = 1000 * alone / len(batch)
-    before = [
-        _seconds_of_server(server),
-        _seconds_of_children(),
-        formats.computed(server, model)[1],
-    ]
+    before = _used(server, model)
     found = formats.under_load(server, model, clients)
     in_server, client, pictures = np.subtract(_used(server, model), before)
     spent = {
