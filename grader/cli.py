@@ -215,6 +215,12 @@ def export(
     to: Annotated[
         Path | None, typer.Option(help="The file. Default: in grader/work/report/.")
     ] = None,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Refuse if somebody is not graded, or a written answer not read."
+        ),
+    ] = False,
 ) -> None:
     """Write the scores as the CSV that nbgrader, Canvas or Moodle takes.
 
@@ -228,7 +234,7 @@ def export(
         which_assignments.named(assignment),
         format_named(format),
     )
-    made = table(classroom, which, columns, worksheet, column)
+    made = table(classroom, which, columns, worksheet, column, final=final)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
     out.print(f"  scores     {path}", soft_wrap=True)
@@ -379,6 +385,7 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
     """The points and flags of each student."""
     from .classroom import roster
+    from .classroom.ungraded import why_ungraded
 
     points = which.checks
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -389,11 +396,12 @@ def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
         earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
         flags = ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags))
         colour = "red" if student in outcome.failed else "yellow"
-        table.add_row(escape(student), f"{earned:g}", f"[{colour}]{escape(flags)}[/]")
+        shown = "-" if why_ungraded(student, graded, which) else f"{earned:g}"
+        table.add_row(escape(student), shown, f"[{colour}]{escape(flags)}[/]")
     known = roster.read(classroom)
     for missing in known.without(classroom.results_index(which.name)) if known else ():
         table.add_row(escape(missing.id), "", "[dim]no submission[/]")
-    table.caption = f"of {sum(points.values()):g} points that checks give"
+    table.caption = f"of {sum(points.values()):g} points that checks give; -: not graded"
     return table
 
 
