@@ -9,6 +9,7 @@ results so far kept.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +54,7 @@ _KEPT = {
     "feedback": "The pages that were written are whole; the same command writes the rest.",
     "report": "The pages that were written are whole; the same command writes the rest.",
     "export": "A table is written whole, or not at all.",
+    "totals": "A table is written whole, or not at all.",
     "drop": "What is left is shown when the same command is given again.",
     "release": "Nothing was written.",
     "try": "Nothing of a trial is kept.",
@@ -226,14 +228,19 @@ def export(
 
     For Moodle it also writes the feedback pages as a zip that Moodle takes.
     """
+    from .classroom import late_penalties
     from .classroom.export import format_named, table
     from .classroom.export_moodle import feedback_zip
+    from .classroom.export_rows import list_names
+    from .classroom.records import read_reports
 
     classroom, which, columns = (
         Classroom.default(),
         which_assignments.named(assignment),
         format_named(format),
     )
+    with classroom.lock():  # the due dates, or points by hand, may have changed since
+        late_penalties.refresh(classroom, which)
     made = table(classroom, which, columns, worksheet, column, final=final)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
@@ -243,8 +250,29 @@ def export(
         archive = path.with_suffix(".feedback.zip")
         write(archive, feedback_zip(classroom, which, made.places))
         out.print(f"  zip        {archive}", soft_wrap=True)
-    for note in made.notes:
-        err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
+    strangers = [report.source for report in read_reports(classroom) if report.waits]
+    waiting = f"In the inbox, and not graded: {list_names(strangers)}."
+    _show_notes([*made.notes, *[waiting] * bool(strangers)])
+
+
+@app.command()
+def totals(
+    to: Annotated[
+        Path | None, typer.Option(help="The file. Default: grader/work/report/totals.csv.")
+    ] = None,
+) -> None:
+    """Write one table over all assignments, with each student's total in percent.
+
+    `grader/work/grades.toml` can give weights, say how many assignments count, and excuse students.
+    """
+    from .classroom import totals as course
+
+    classroom = Classroom.default()
+    made = course.table(classroom)
+    path = to or classroom.report / "totals.csv"
+    write(path, made.text.encode())
+    out.print(f"  totals     {path}", soft_wrap=True)
+    _show_notes(made.notes)
 
 
 @app.command("cluster")
@@ -349,6 +377,12 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
                 f"[yellow]![/] {escape(record.student)}: {escape(record.note)}", soft_wrap=True
             )
     return any(report.waits for report in taken.reported)
+
+
+def _show_notes(notes: Iterable[str]) -> None:
+    """Print what an instructor should know of a table."""
+    for note in notes:
+        err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
 
 
 def _say_nothing_there(inbox: Path) -> None:

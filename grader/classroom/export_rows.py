@@ -95,7 +95,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     listed = known.students if known else {}
     marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
     stale = by_hand.stale(classroom, assignment.name)
-    without_mark = ungraded(classroom, assignment)
+    without_mark = ungraded(classroom, assignment, marks)
     rules = grade_rules.read(classroom)
     found = {}
     for student in sorted({*listed, *marks, *without_mark}):

@@ -10,6 +10,7 @@ formgrader.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from workbook.assignments import Assignment
 
@@ -48,15 +49,23 @@ class Ungraded:
     answer: str
 
 
-def ungraded(classroom: Classroom, assignment: Assignment) -> dict[str, Ungraded]:
+def ungraded(
+    classroom: Classroom, assignment: Assignment, marks: Mapping[str, Mark]
+) -> dict[str, Ungraded]:
     """The students whose submissions have no mark, with the reasons, in alphabetical order.
 
     Those who are not in the class list are left out: `grader autograde` reports them.
 
     Example::
 
-        for student, found in ungraded(Classroom.default(), assignments.named("a2")).items():
+        marks = {mark.student: mark for mark in gradebook.marks(classroom, "a2__forest")}
+        for student, found in ungraded(classroom, assignments.named("a2"), marks).items():
             print(student, found.why)
+
+    Args:
+        classroom: the classroom.
+        assignment: the assignment.
+        marks: the gradebook's entries, by student. They say what a person has settled.
 
     Raises:
         WorkbookError: the class list is wrong.
@@ -65,7 +74,6 @@ def ungraded(classroom: Classroom, assignment: Assignment) -> dict[str, Ungraded
     index = classroom.results_index(assignment.name)
     results = classroom.results(assignment.name)
     written = gradebook.keys(classroom, assignment.name)
-    marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
     found = {}
     for student in sorted({*classroom.submissions(assignment.name), *results}):
         if listed is not None and student not in listed.students:

@@ -48,7 +48,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
     by_student = marks(classroom, assignment)
-    without_mark = ungraded(classroom, assignment)
+    without_mark = ungraded(classroom, assignment, by_student)
     rules = grade_rules.read(classroom)
     listed = {*results, *without_mark, *(known.students if known else ())}
     excused = {student for student in listed if rules.is_excused(assignment, student)}

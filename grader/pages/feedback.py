@@ -50,7 +50,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
     zone = deadlines.timezone(classroom)
-    without_mark = ungraded(classroom, assignment)
+    without_mark = ungraded(classroom, assignment, by_student)
     rules = grade_rules.read(classroom)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]

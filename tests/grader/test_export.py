@@ -38,7 +38,7 @@ from grader.classroom.export_rows import Row
 from grader.cli import app
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report
-from grader.vocabulary.results import CheckResult, Flag, Graded, Verdict
+from grader.vocabulary.results import CheckResult, Flag, Graded, Status, Verdict
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
@@ -490,6 +490,46 @@ def read_all(where: Classroom, toy: Assignment, folder: Path) -> dict[str, dict[
     }
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_failure_of_the_grader_is_no_zero(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, lost: bool
+) -> None:
+    """The judge ended before it was done; or a run was stopped before it had graded this one."""
+    index = a_class.results_index(toy.name)
+    before = a_class.find(toy.name, index["dora"])
+    assert before is not None
+    ended = before.verdict.model_copy(
+        update={
+            "checks": tuple(
+                c.model_copy(update={"status": "error"}) for c in before.verdict.checks
+            ),
+            "flags": (Flag(kind="judge ended", detail="It ended <b>."),),
+        }
+    )
+    try:
+        if lost:
+            a_class.save_results_index(toy.name, {**index, "dora": "e" * 64})
+        else:
+            a_class.store(before.model_copy(update={"verdict": ended}))
+        read = read_all(a_class, toy, tmp_path)
+        with pytest.raises(WorkbookError, match="Handed in, but not graded: dora"):
+            export.table(a_class, toy, "nbgrader", final=True)
+        class_report.write_class_report(a_class, toy)
+        page = class_report.page(a_class, toy).read_text()
+    finally:
+        a_class.store(before)
+        a_class.save_results_index(toy.name, index)
+    systems = ("moodle", "canvas", "nbgrader")
+    assert [read[system]["dora"] for system in systems] == ["", "", ""]
+    assert [read[system]["bela"] for system in systems] == ["7.50", "7.50", "7.5"]
+    answer = "and is not graded yet"
+    assert read["feedback"]["dora"].startswith("<p>Not graded yet.")
+    assert answer in read["feedback"]["dora"]
+    assert "from 7.5 to 15" in page
+    assert "Handed in, and not graded" in page
+    assert answer in page
+
+
 @pytest.mark.parametrize(
     ("flag", "status", "answer"),
     [
@@ -498,49 +538,21 @@ def read_all(where: Classroom, toy: Assignment, folder: Path) -> dict[str, dict[
         ("runner ended", "not attempted", "You need not do anything"),
         ("", "error", "You need not do anything"),
         ("unreadable", "not attempted", "Hand in again: `workbook submit a9`"),
-        ("no result", "", "is not graded yet"),
-        ("older result", "", "is not graded yet"),
+        ("stopped", "not attempted", None),
+        ("runner ended", "failed", None),
+        ("", "waits", None),
     ],
 )
-def test_a_failure_of_the_grader_is_no_zero(
-    tmp_path: Path, a_class: Classroom, toy: Assignment, flag: str, status: str, answer: str
+def test_what_is_the_graders_fault(
+    toy: Assignment, flag: str, status: Status, answer: str | None
 ) -> None:
-    index = a_class.results_index(toy.name)
-    before = a_class.find(toy.name, index["dora"])
-    assert before is not None
-    failed = before.verdict.model_copy(
-        update={
-            "checks": tuple(
-                check.model_copy(update={"status": status}) for check in before.verdict.checks
-            ),
-            "flags": (Flag(kind=flag, detail="It ended <b>."),) if flag else (),
-        }
-    )
-    try:
-        if status:
-            a_class.store(before.model_copy(update={"verdict": failed}))
-        else:
-            other = index["anna"] if flag == "older result" else "e" * 64
-            a_class.save_results_index(toy.name, {**index, "dora": other})
-        read = read_all(a_class, toy, tmp_path)
-        notes = export.table(a_class, toy, "nbgrader").notes
-        with pytest.raises(WorkbookError, match="Handed in, but not graded: dora"):
-            export.table(a_class, toy, "nbgrader", final=True)
-        class_report.write_class_report(a_class, toy)
-        page = class_report.page(a_class, toy).read_text()
-    finally:
-        a_class.store(before)
-        a_class.save_results_index(toy.name, index)
-    assert [read[system]["dora"] for system in ("moodle", "canvas", "nbgrader")] == ["", "", ""]
-    assert [read[system]["bela"] for system in ("moodle", "canvas", "nbgrader")] == [
-        *("7.50", "7.50", "7.5")
-    ]
-    assert read["feedback"]["dora"].startswith("<p>Not graded yet.")
-    assert answer in read["feedback"]["dora"]
-    assert "Handed in, but not graded: dora." in notes[0]
-    assert "from 7.5 to 15" in page
-    assert "Handed in, and not graded" in page
-    assert answer in page
+    checks = tuple(CheckResult(id=id, sentence="", status=status, credit=0) for id in toy.checks)
+    flags = (Flag(kind=flag, detail="It ended."),) if flag else ()
+    verdict = Verdict(assignment=toy.name, checks=checks, flags=flags)
+    graded = Graded(key="f" * 64, assignment=toy.name, verdict=verdict, notebook="", sandbox="")
+    found = ungraded.why_ungraded("anna", graded, toy)
+    assert (found is None) == (answer is None)
+    assert found is None or (answer and answer in found.answer)
 
 
 def test_a_person_settles_what_the_grader_could_not(toy: Assignment) -> None:
