@@ -12,7 +12,16 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
-from ..classroom import by_hand, deadlines, grade_rules, intake, roster, similarity, standings
+from ..classroom import (
+    by_hand,
+    deadlines,
+    grade_rules,
+    intake,
+    regrades,
+    roster,
+    similarity,
+    standings,
+)
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -101,6 +110,11 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             (who, one)
             for who, cells in by_hand.stale(classroom, assignment.name).items()
             for one in cells
+        ],
+        asked=[
+            (who, one)
+            for who, requests in regrades.of(classroom, assignment.name).items()
+            for one in requests
         ],
         same=_same_files(results),
         same_data=_same_data(results),
