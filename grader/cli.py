@@ -130,6 +130,7 @@ def autograde(
                 students=list(theirs) or None,
                 console=err,
             )
+            _refresh(classroom, which)
             _show(classroom, which, outcome)
             failed |= bool(outcome.failed or outcome.unwritten or outcome.unknown)
     if failed or waits:
@@ -275,7 +276,7 @@ def export(
     For Moodle and Canvas it also writes the feedback pages as a zip that they take: in Moodle,
     "Upload multiple feedback files in a zip"; in Canvas, "Upload Submissions".
     """
-    from .classroom import export_canvas, export_moodle, late_penalties
+    from .classroom import export_canvas, export_moodle
     from .classroom.export import format_named, table
     from .classroom.export_rows import list_names
     from .classroom.records import read_reports
@@ -285,8 +286,8 @@ def export(
         which_assignments.named(assignment),
         format_named(format),
     )
-    with classroom.lock():  # the due dates, or points by hand, may have changed since
-        late_penalties.refresh(classroom, which)
+    with classroom.lock():
+        _refresh(classroom, which)
     made = table(classroom, which, columns, worksheet, column, final=final)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
@@ -305,6 +306,37 @@ def export(
     waiting = f"In the inbox, and not graded: {list_names(strangers)}."
     without = f"Handed in not through Canvas, so not in the zip: {list_names(left_out)}."
     _show_notes([*made.notes, *[without] * bool(left_out), *[waiting] * bool(strangers)])
+
+
+@app.command("answers")
+def answers_(
+    assignment: One = None,
+    reader: Annotated[
+        list[str] | None, typer.Option(help="Somebody who reads a share; may be repeated.")
+    ] = None,
+    take: Annotated[
+        list[Path] | None, typer.Option(help="A table that was filled in; may be repeated.")
+    ] = None,
+) -> None:
+    """Write the written answers as tables, without names, a share for each reader; or take them.
+
+    A reader writes x under each item of the rubric that an answer earns.
+    """
+    from .classroom import answer_sheets
+
+    classroom, which = Classroom.default(), which_assignments.named(assignment)
+    if reader and take:
+        raise WorkbookError("Tables are written or taken.", todo="Give --reader or --take.")
+    with classroom.lock():
+        if take:
+            done = answer_sheets.take(classroom, which, take)
+            for who, (count, mean) in done.read.items():
+                out.print(f"  {escape(who)}: {count} read, {mean:.1f} points on average")
+            _show_notes(done.left)
+        _refresh(classroom, which)
+        if not take:
+            for file in answer_sheets.write_sheets(classroom, which, reader or ()):
+                out.print(f"  answers    {file}", soft_wrap=True)
 
 
 @app.command()
@@ -352,6 +384,9 @@ def totals(
     from .classroom import totals as course
 
     classroom = Classroom.default()
+    with classroom.lock():
+        for which in which_assignments.graded(classroom, None):
+            _refresh(classroom, which)
     made = course.table(classroom)
     path = to or classroom.report / "totals.csv"
     write(path, made.text.encode())
@@ -466,6 +501,17 @@ def _show_taken(taken: Taken) -> None:
             err.print(
                 f"[yellow]![/] {escape(record.student)}: {escape(record.note)}", soft_wrap=True
             )
+
+
+def _refresh(classroom: Classroom, which: Assignment) -> None:
+    """Compute what people's marks and late days give: a rubric or a due date may have changed."""
+    from .classroom import answer_sheets, late_penalties
+
+    done = answer_sheets.refresh(classroom, which)
+    for text in done.changed:
+        out.print(escape(text), soft_wrap=True)
+    _show_notes(done.left)
+    late_penalties.refresh(classroom, which)
 
 
 def _show_notes(notes: Iterable[str]) -> None:

@@ -111,6 +111,7 @@ def _submission(
         classroom.home / "intake" / assignment / f"{student}.json",
         classroom.home / "by_hand" / assignment / f"{student}.json",
         regrades.path(classroom, assignment, student),
+        classroom.home / "answers" / assignment / f"{student}.json",
     )
     known = intake.record(classroom, assignment, student)
     entry = known.source.split(": ")[0] if known else ""
