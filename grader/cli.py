@@ -364,7 +364,7 @@ def regrade(
         if answer:
             regrades.reply(classroom, which, student, answer)
     for one in regrades.of(classroom, which.name).get(student, []):
-        out.print(f"{one.asked:%Y-%m-%d %H:%M} UTC, {one.before:g} points: {escape(one.words)}")
+        out.print(f"{one.time:%Y-%m-%d %H:%M} UTC, {one.before:g} points: {escape(one.words)}")
         if one.replied is None:
             out.print("  no reply yet")
         else:

@@ -102,7 +102,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     stale = by_hand.stale(classroom, assignment.name)
     without_mark = ungraded(classroom, assignment, marks)
     rules = grade_rules.read(classroom)
-    asked = regrades.of(classroom, assignment.name)
+    requests = regrades.of(classroom, assignment.name)
     found = {}
     for student in sorted({*listed, *marks, *without_mark}):
         mark, person = marks.get(student), listed.get(student)
@@ -118,7 +118,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             mark=mark,
             ungraded=without_mark.get(student),
             excused=rules.is_excused(assignment, student),
-            asks=regrades.is_open(asked.get(student, [])),
+            asks=regrades.is_open(requests.get(student, [])),
             stale=tuple(one.cell for one in stale.get(student, [])),
             standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",

@@ -27,7 +27,7 @@ class Request(BaseModel):
     """A request for a regrade.
 
     Attributes:
-        asked: when it was written down, in UTC.
+        time: when it was written down, in UTC.
         words: what the student says.
         before: the points that counted then.
         replied: when it was replied to, in UTC; None while it is open.
@@ -37,7 +37,7 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    asked: datetime.datetime
+    time: datetime.datetime
     words: str = Field(min_length=1, max_length=MOST)
     before: float
     replied: datetime.datetime | None = None
@@ -53,7 +53,7 @@ def of(classroom: Classroom, assignment: str) -> dict[str, list[Request]]:
 
     Example::
 
-        [who for who, asked in of(classroom, "a2__forest").items() if is_open(asked)]
+        [who for who, requests in of(classroom, "a2__forest").items() if is_open(requests)]
 
     Raises:
         WorkbookError: a file cannot be read.
@@ -74,7 +74,7 @@ def ask(classroom: Classroom, assignment: Assignment, student: str, words: str) 
         WorkbookError: the student has no marks, or the text is empty or too long.
     """
     new = Request(
-        asked=datetime.datetime.now(datetime.UTC),
+        time=datetime.datetime.now(datetime.UTC),
         words=_text(words),
         before=_points(classroom, assignment, student),
     )

@@ -111,10 +111,10 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             for who, cells in by_hand.stale(classroom, assignment.name).items()
             for one in cells
         ],
-        asked=[
+        requests=[
             (who, one)
-            for who, requests in regrades.of(classroom, assignment.name).items()
-            for one in requests
+            for who, theirs in regrades.of(classroom, assignment.name).items()
+            for one in theirs
         ],
         same=_same_files(results),
         same_data=_same_data(results),

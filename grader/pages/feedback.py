@@ -52,7 +52,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     zone = deadlines.timezone(classroom)
     without_mark = ungraded(classroom, assignment, by_student)
     rules = grade_rules.read(classroom)
-    asked = regrades.of(classroom, assignment.name)
+    requests = regrades.of(classroom, assignment.name)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]
         standing = standings.standing(classroom, assignment, student, mark.score)
@@ -65,7 +65,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
             late=late,
             not_graded=without_mark[student].answer if student in without_mark else "",
             excused=rules.is_excused(assignment, student),
-            asked=asked.get(student, []),
+            requests=requests.get(student, []),
         )
         save(places[student], without_paths(text, classroom.home))
 
@@ -79,7 +79,7 @@ def _page(
     late: str,
     not_graded: str,
     excused: bool,
-    asked: list[regrades.Request],
+    requests: list[regrades.Request],
 ) -> str:
     explained = explain(graded, assignment)
     parts = {
@@ -105,7 +105,7 @@ def _page(
         late=late,
         not_graded=not_graded,
         excused=excused,
-        asked=asked,
+        requests=requests,
         before=mark.score,
         penalty=mark.penalty,
         unread=mark.by_hand,
