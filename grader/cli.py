@@ -325,6 +325,7 @@ def answers_(
     from .classroom import answer_sheets
 
     classroom, which = Classroom.default(), which_assignments.named(assignment)
+    which_assignments.graded(classroom, which.name)  # else it says that nothing is graded yet
     if reader and take:
         raise WorkbookError("Tables are written or taken.", todo="Give --reader or --take.")
     with classroom.lock():
@@ -505,13 +506,16 @@ def _show_taken(taken: Taken) -> None:
 
 def _refresh(classroom: Classroom, which: Assignment) -> None:
     """Compute what people's marks and late days give: a rubric or a due date may have changed."""
-    from .classroom import answer_sheets, late_penalties
+    from .classroom import answer_sheets, deadlines
 
     done = answer_sheets.refresh(classroom, which)
     for text in done.changed:
         out.print(escape(text), soft_wrap=True)
     _show_notes(done.left)
-    late_penalties.refresh(classroom, which)
+    if deadlines.of(classroom, which.name) is not None:
+        from .classroom import late_penalties  # late: nbgrader takes seconds to import
+
+        late_penalties.refresh(classroom, which)
 
 
 def _show_notes(notes: Iterable[str]) -> None:
@@ -544,11 +548,30 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
             f"[yellow]![/] {escape(student)}: what a person gave for {named} is stale: it has "
             "changed since. Grade it again: `grader formgrader`."
         )
+    if waiting := _ungraded(classroom, which):
+        err.print(
+            f"[bold red]✗[/] Not graded, so without points: {escape(', '.join(waiting))}. The "
+            "class report says what to do, and what to answer them.",
+            soft_wrap=True,
+        )
     for student in outcome.unknown:
         err.print(
             f"[bold red]✗[/] {escape(student)} is not in the class list, and not graded. Add the "
             f"student, or remove the submission: `grader drop {escape(student)}`."
         )
+
+
+def _ungraded(classroom: Classroom, which: Assignment) -> list[str]:
+    """The students whose result is no mark, and whom no person has given points instead."""
+    from .classroom.ungraded import ungraded, why_ungraded
+
+    results = classroom.results(which.name)
+    if not any(why_ungraded(who, graded, which) for who, graded in results.items()):
+        return []
+    from .classroom import gradebook
+
+    marks = {mark.student: mark for mark in gradebook.marks(classroom, which.name)}
+    return list(ungraded(classroom, which, marks))
 
 
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:

@@ -117,14 +117,14 @@ def write_sheets(
         readers: their names; by default one table holds all answers.
 
     Raises:
-        WorkbookError: the assignment has no written answers, or no rubric for one of them; or two
-            readers have the same name.
+        WorkbookError: the assignment has no written answers, or no rubric for one of them; two
+            readers have the same name; or a table that is there holds marks that were not taken.
     """
     names = [clean(name) for name in readers] or ["all"]
     if len({*names}) != len(names):
         raise WorkbookError("Two readers have the same name.", todo="Name each by another one.")
     rubrics = _rubrics(assignment)
-    files = []
+    files = {}
     texts = _texts(classroom, assignment)
     kept = _read_all(classroom, assignment)
     for cell, items in rubrics.items():
@@ -147,9 +147,11 @@ def write_sheets(
                     ]
                 )
             file = classroom.report / "answers" / f"{cell}.{reader}.csv"
-            write(file, (_BOM + out.getvalue()).encode())
-            files.append(file)
-    return files
+            _check_taken(file, items, theirs, kept)
+            files[file] = (_BOM + out.getvalue()).encode()
+    for file, content in files.items():
+        write(file, content)
+    return list(files)
 
 
 def take(classroom: Classroom, assignment: Assignment, files: Iterable[Path]) -> Taken:
@@ -183,6 +185,12 @@ def take(classroom: Classroom, assignment: Assignment, files: Iterable[Path]) ->
                     "or its text has changed. Write the tables anew, and read it again."
                 )
                 continue
+            before = new.get((one.student, cell))
+            if before is not None and not _is_same(before, given):
+                left.append(
+                    f"{file.name}, row {number}: {before.reader} gave {before.points:g} points for "
+                    f"the same answer. The {given.points:g} of {given.reader} count."
+                )
             new[one.student, cell] = given
     _write(classroom, assignment, new)
     by_reader = collections.defaultdict(list)
@@ -224,6 +232,44 @@ def refresh(classroom: Classroom, assignment: Assignment) -> Taken:
         changed.append(f"{student}, {cell}: {given.points:g} points are {points:g} now.")
     _write(classroom, assignment, new)
     return Taken(changed=tuple(changed), left=tuple(left))
+
+
+def _check_taken(
+    file: Path,
+    items: dict[str, float],
+    texts: Iterable[Text],
+    kept: dict[tuple[str, str], Given],
+) -> None:
+    """Raise an error if a table that is there holds marks that were not taken."""
+    if not file.exists():
+        return
+    known = {one.number: kept.get((one.student, one.cell)) for one in texts}
+    try:
+        sheet = spreadsheet.read(file, _WHAT)
+        columns = _columns(sheet, items)
+        found = [_row(sheet, row, n, columns, items, 0) for n, row in enumerate(sheet.rows, 2)]
+    except WorkbookError as error:
+        what = f"It cannot be replaced: {error.what}"
+    else:
+        new = [
+            given
+            for given in found
+            if given and given.number in known and not _is_same(given, known[given.number])
+        ]
+        if not new:
+            return
+        what = f"It holds marks that were not taken: {len(new)}."
+    raise WorkbookError(
+        what, where=str(file), todo=f"Take it (`--take {file}`), or move it to another folder."
+    )
+
+
+def _is_same(one: Given, other: Given | None) -> bool:
+    """Whether two readings of an answer gave the same."""
+    return other is not None and (one.number, {*one.items}, one.other, one.comment) == (
+        *(other.number, {*other.items}),
+        *(other.other, other.comment),
+    )
 
 
 def _rubrics(assignment: Assignment) -> dict[str, dict[str, float]]:
@@ -310,6 +356,13 @@ def _row(
         if mark:
             earned.append(what)
     text = row[columns["other points"]].strip()
+    comment = row[columns["comment"]].strip()
+    if comment and not earned and not text:
+        raise WorkbookError(
+            f"Row {number} has a comment and no points.",
+            where=str(sheet.file),
+            todo="Write x under what it earns, or 0 under `other points`.",
+        )
     if not earned and not text:
         return None
     size = spreadsheet.parse_number(text.removeprefix("-") or "0")
@@ -320,7 +373,7 @@ def _row(
         number=row[columns["answer"]].strip(),
         items=tuple(earned),
         other=other,
-        comment=row[columns["comment"]].strip(),
+        comment=comment,
         reader=row[columns["reader"]].strip(),
         points=_points(earned, other, items, most),
     )

@@ -112,10 +112,20 @@ def test_shares_are_read_without_names_and_the_rubric_may_change(
     comments = {mark.student: mark.comments for mark in gradebook.marks(where, toy.name)}
     assert comments["anna"] == {"a9.why": "Good."}
 
+    # No table is replaced that holds marks which were not taken, and no comment is lost.
+    grader("--reader", "ann", "--reader", "bea")
+    fill_in(files[0], {shares[0][0]: {"other points": "1"}})
+    with pytest.raises(WorkbookError, match="marks that were not taken: 1"):
+        answer_sheets.write_sheets(where, toy, ["ann", "bea"])
+    empty = dict.fromkeys(("3: =a reason", "2: a figure", "other points"), "")
+    fill_in(files[0], {shares[0][0]: {**empty, "comment": "Why?"}})
+    with pytest.raises(WorkbookError, match="has a comment and no points"):
+        answer_sheets.take(where, toy, files)
+
+    new = where.report / "answers" / "a9.why.all.csv"
     # What was given stands in new tables. A student's new text has another number.
     old = where.report / "old" / "a9.why.all.csv"
     grader()
-    new = where.report / "answers" / "a9.why.all.csv"
     old.parent.mkdir()
     old.write_bytes(new.read_bytes())
     assert fill_in(new, {}) == fill_in(old, {})
