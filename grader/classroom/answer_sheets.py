@@ -40,8 +40,10 @@ from .names import clean
 from .spreadsheet import safe
 
 _WHAT = "a table of written answers"
+_SAVE = "In Excel, save it as `CSV UTF-8 (comma delimited)`."
 _FIRST, _LAST = ("answer", "reader", "text"), ("other points", "comment")
 _BOM = "\ufeff"
+_MOST_POINTS = 1_000.0
 
 
 class Given(BaseModel):
@@ -172,7 +174,7 @@ def take(classroom: Classroom, assignment: Assignment, files: Iterable[Path]) ->
     new: dict[tuple[str, str], Given] = {}
     left = []
     for file in files:
-        sheet = spreadsheet.read(file, _WHAT)
+        sheet = spreadsheet.read(file, _WHAT, _SAVE)
         cell = next((id for id in rubrics if file.name.startswith(f"{id}.")), "")
         items = _columns(sheet, rubrics.get(cell, {}))
         for number, row in enumerate(sheet.rows, 2):
@@ -245,7 +247,7 @@ def _check_taken(
         return
     known = {one.number: kept.get((one.student, one.cell)) for one in texts}
     try:
-        sheet = spreadsheet.read(file, _WHAT)
+        sheet = spreadsheet.read(file, _WHAT, _SAVE)
         columns = _columns(sheet, items)
         found = [_row(sheet, row, n, columns, items, 0) for n, row in enumerate(sheet.rows, 2)]
     except WorkbookError as error:
@@ -366,7 +368,7 @@ def _row(
     if not earned and not text:
         return None
     size = spreadsheet.parse_number(text.removeprefix("-") or "0")
-    if size is None:
+    if size is None or size > _MOST_POINTS:
         raise _wrong(sheet, number, "other points", text, "Write a number, such as -1 or 0.5.")
     other = -size if text.startswith("-") else size
     return Given(

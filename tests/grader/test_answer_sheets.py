@@ -153,6 +153,13 @@ def test_shares_are_read_without_names_and_the_rubric_may_change(
     fill_in(new, {"Because": {"4: =a reason": "yes"}})
     with pytest.raises(WorkbookError, match="'yes' is no mark"):
         answer_sheets.take(where, toy, [new])
+    fill_in(new, {"Because": {"4: =a reason": "", "other points": "9" * 400}})
+    with pytest.raises(WorkbookError, match="is no mark"):
+        answer_sheets.take(where, toy, [new])
+    new.write_bytes(new.read_text("utf-8").replace("other", "öther").encode("latin-1", "replace"))
+    with pytest.raises(WorkbookError, match="it is no UTF-8") as raised:
+        answer_sheets.take(where, toy, [new])
+    assert "CSV UTF-8" in raised.value.todo
     assert points(where, toy)["anna"] == (4, True)
 
 

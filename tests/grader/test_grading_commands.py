@@ -156,6 +156,7 @@ def test_the_inbox_is_shown_and_nothing_is_taken(
     assert files(where) == before
     assert "changed" in done.output
     assert "unreadable" in done.output
+    assert "Not graded, so without points: bob. The class report says" in run()
 
 
 def test_what_is_nobodys_is_said(where: Classroom, both: list[Assignment]) -> None:
