@@ -226,6 +226,7 @@ def test_moodles_download_and_worksheet(where: Classroom, both: list[Assignment]
             "Anna Okafor_12_assignsubmission_file/a9__toy.zip": packed(work(toy)),
             "José Núñez_13_assignsubmission_file/a9.ipynb": answered(toy, "number = 1"),
             "José Núñez_13_assignsubmission_file/models/m/config.pbtxt": "x",
+            "José Núñez_13_assignsubmission_file/data/helper.py": "x",
             "José Núñez_13_assignsubmission_onlinetext/onlinetext.html": "See the file.",
             "Zoë Ax_14_assignsubmission_onlinetext/onlinetext.html": "I could not.",
             "Bo Li_15_assignsubmission_file/a9.ipynb": answered(toy, "number = 1"),
@@ -260,6 +261,7 @@ def test_moodles_download_and_worksheet(where: Classroom, both: list[Assignment]
     assert (place / "timestamp.txt").read_text() == "2026-07-03 00:05:00.000000 UTC"
     assert place.stat().st_ino == inode
     assert (place / "models/m/config.pbtxt").read_text() == "x"
+    assert (place / "data/helper.py").read_text() == "x"
 
 
 @pytest.mark.parametrize("listed", [True, False])
