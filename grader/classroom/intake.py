@@ -159,8 +159,8 @@ def _without_time(classroom: Classroom, found: dict[str, list[Record]]) -> Itera
         says = f" Canvas calls late: {_some(late)}." * bool(late)
         short = name.split("__")[0]
         reason = (
-            f"{name} has a due date, and nothing says when {who} submissions{which} were handed in: "
-            f"they count as on time.{says} Put Moodle's grading worksheet into the inbox, or write "
+            f"{name} has a due date, and nothing says when {who} submissions{which} were handed "
+            f"in: they count as on time.{says} Put Moodle's grading worksheet into the inbox, or write "
             f"the times into [{short}.handed_in]."
         )
         yield Reported(

@@ -137,7 +137,7 @@ def _names(language: str) -> tuple[dict[str, int], dict[str, str], set[str]]:
         for context in ("format", "stand-alone"):
             for number, name in get_month_names(width, context, language).items():
                 *before, last = _WORD.findall(_fold(name)) or [""]
-                plain |= {*before}  # `d’octubre`
+                plain |= {*before}  # of a month such as `de novembre`
                 if not re.search(r"\d", name):
                     months[last] = number
     for name in get_day_names("wide", "format", language).values():

@@ -305,8 +305,8 @@ WORKSHEETS = {
         "Вторник, 3 Март 2026, 08:05",
     ),
     "Chinese": (
-        "上次修改（作业）",
-        "上次修改（评分）",
+        "上次修改（作业）",  # noqa: RUF001
+        "上次修改（评分）",  # noqa: RUF001
         "2026年11月20日 星期五 23:59",
         "2026年03月3日 星期二 08:05",
     ),
@@ -331,8 +331,8 @@ WORKSHEETS = {
     "Turkish": (
         "Son düzenleme (gönderim)",
         "Son düzenleme (not)",
-        "Cuma, 20 Kasım 2026, 11:59 ÖS",
-        "Salı, 3 Mart 2026, 08:05 ÖÖ",
+        "Cuma, 20 Kasım 2026, 11:59 ÖS",  # noqa: RUF001
+        "Salı, 3 Mart 2026, 08:05 ÖÖ",  # noqa: RUF001
     ),
 }
 
