@@ -179,7 +179,10 @@ def _restore(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
             notebook = cells.restore(theirs, release)
         except WorkbookError as error:
             return {"unreadable": f"{error.what} {error.todo}"}
-        flags = [(f"{finding.kind} cell", finding.sentence[:4_000]) for finding in findings]
+        flags = [
+            (one.kind if one.kind == "other version" else f"{one.kind} cell", one.sentence[:4_000])
+            for one in findings
+        ]
         return {"notebook": notebook, "findings": flags}
 
     try:
