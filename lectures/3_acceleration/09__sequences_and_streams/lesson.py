@@ -1,6 +1,6 @@
 # ---
 # title: Sequences and streams
-# minutes: 25
+# minutes: 27
 # ---
 
 # %% [markdown]
