@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.metadata
 import re
 from collections import defaultdict
-from pathlib import Path
 
 from workbook.common import paths
 
@@ -40,7 +39,7 @@ def requirements(*files: str) -> list[str]:
 
 
 def direct() -> list[str]:
-    """What the course asks for itself: the names in `requirements*.in` and requirements-torch.txt."""
+    """What the course itself asks for: `requirements*.in` and requirements-torch.txt."""
     files = [path.name for path in sorted(paths.root().glob("requirements*.in"))]
     return requirements(*files, "requirements-torch.txt")
 

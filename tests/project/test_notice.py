@@ -1,4 +1,4 @@
-"""NOTICE.md: it names every package that the course asks for, and every licence that forbids more."""
+"""NOTICE.md names every package that the course asks for, and what its licence forbids."""
 
 from __future__ import annotations
 
