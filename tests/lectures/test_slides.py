@@ -85,6 +85,7 @@ def test_each_answer_follows_its_poll(node: NotebookNode) -> None:
     assert "<p>A number, in km.</p>" in second
     assert "line 29" in printed
     assert "line 17" not in printed
+    assert "Compare" not in printed  # this card has nothing but its title
     assert "Make it <code>red</code>." in task
     assert "Not yet" not in task
     assert "<li>Air scatters.</li>" in remember

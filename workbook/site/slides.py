@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..lessons.cards import as_html
+from ..lessons.cards import SHOWS, Card, as_html
 from ..notebooks import building
 from .pages import links
 
@@ -130,13 +130,15 @@ def _result(heading: str, outputs: list[NotebookNode]) -> str:
     figures = [one for one in map(_figure, outputs) if one] or tables
     printed = "".join(one.text for one in outputs if one.output_type == "stream")
     last = "\n".join(printed.splitlines()[-_LINES:])
-    cards = [
-        _as_html(output)
-        for output in outputs
-        if {"compare", "claim"} & {*_about(output)} and not _figure(output)
-    ]
+    cards = [_as_html(output) for output in outputs if _says_something(output)]
     shown = figures[-1] if figures else f"<pre>{escape(last)}</pre>" if last else ""
     return "".join([f"<h2>{as_html(heading)}</h2>", shown, *cards])
+
+
+def _says_something(output: NotebookNode) -> bool:
+    """Whether an output is a card of a comparison or of a claim, with more than its title."""
+    card = {"compare", "claim"} & {*_about(output)} and not _figure(output)
+    return bool(card) and output.data["text/plain"].strip() != str(Card(SHOWS, "Compare", ""))
 
 
 def _task(output: NotebookNode) -> str:
