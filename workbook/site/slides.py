@@ -91,17 +91,17 @@ def _slides(node: NotebookNode) -> list[str]:
                 found.append(_markdown(cell.source))
             continue
         for output in cell.get("outputs", []):
-            for outputs in asked.values():
+            for outputs in open_polls.values():
                 outputs.append(output)
             about = _about(output)
             if "predict" in about:
-                asked[about["predict"]] = []
+                open_polls[about["predict"]] = []
                 found.append(_poll(heading, output))
             if "task" in about:
                 found.append(_task(output))
         for key in {_about(output).get("compare", "") for output in cell.get("outputs", [])}:
-            if key in asked:
-                found.append(_result(heading, asked.pop(key)))
+            if key in open_polls:
+                found.append(_result(heading, open_polls.pop(key)))
     return found
 
 
@@ -110,8 +110,8 @@ def _first(node: NotebookNode) -> str:
     text = node.cells[0].source
     title, _, rest = text.partition("\n")
     question = next((part for part in rest.split("\n\n") if "**Question.**" in part), "")
-    asked = _markdown(f"{title}\n\n{question.replace('**Question.** ', '')}")
-    return f"{asked}<p><small>{_RUN}</small></p>"
+    first = _markdown(f"{title}\n\n{question.replace('**Question.** ', '')}")
+    return f"{first}<p><small>{_RUN}</small></p>"
 
 
 def _poll(heading: str, output: NotebookNode) -> str:
