@@ -80,9 +80,8 @@ def _is_named(folder: Path, name: str) -> bool:
 def _slides(node: NotebookNode) -> list[str]:
     """The slides, each as HTML."""
     found = [_first(node)]
-    asked: dict[
-        str, list[NotebookNode]
-    ] = {}  # predictions without an answer, and the outputs since
+    # Predictions without an answer yet, and the outputs since then.
+    open_polls: dict[str, list[NotebookNode]] = {}
     heading = ""
     for cell in node.cells:
         if cell.cell_type == "markdown":
