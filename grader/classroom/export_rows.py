@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import zipfile
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from . import by_hand, gradebook, intake, roster, standings
+from . import by_hand, grade_rules, gradebook, intake, regrades, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, fold
+from .ungraded import Ungraded, ungraded
 
 NO_SUBMISSION = "no submission"
+EXCUSED = "excused"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +29,9 @@ class Row:
         name: the full name where it is known, else the name that the submission came with.
         first_name, last_name, email: as the class list has them, else nbgrader's gradebook.
         mark: the gradebook's entry; None without a submission.
+        ungraded: why a submission has no mark: the points in `mark` are not the student's.
+        excused: whether the student is excused from the assignment.
+        asks: whether the student waits for the reply to a regrade request.
         stale: the cells that a person graded, and that have changed since.
         standing: how the submission stands to the due date; None where there is no due date.
         system, number: the system that the submission came from, and its number of the student.
@@ -35,14 +43,28 @@ class Row:
     last_name: str = ""
     email: str = ""
     mark: Mark | None = None
+    ungraded: Ungraded | None = None
+    excused: bool = False
+    asks: bool = False
     stale: tuple[str, ...] = ()
     standing: standings.Standing | None = None
     system: str = ""
     number: str = ""
 
     @property
+    def points(self) -> float | None:
+        """The points that count; None where the student has no mark, or is excused."""
+        if self.mark is None or self.ungraded is not None or self.excused:
+            return None
+        return self.mark.total
+
+    @property
     def status(self) -> str:
-        """What an instructor should know: no submission, answers to be read, or changed since."""
+        """What an instructor should know: why there are no points, or what a person has to do."""
+        if self.excused:
+            return EXCUSED
+        if self.ungraded is not None:
+            return f"not graded: {self.ungraded.why}"
         if self.mark is None:
             return NO_SUBMISSION
         unread = self.mark.by_hand - len(self.stale)
@@ -78,8 +100,11 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     listed = known.students if known else {}
     marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
     stale = by_hand.stale(classroom, assignment.name)
+    without_mark = ungraded(classroom, assignment, marks)
+    rules = grade_rules.read(classroom)
+    requests = regrades.of(classroom, assignment.name)
     found = {}
-    for student in sorted({*listed, *marks}):
+    for student in sorted({*listed, *marks, *without_mark}):
         mark, person = marks.get(student), listed.get(student)
         record = intake.record(classroom, assignment.name, student) if mark else None
         came = record.name if record else student
@@ -91,6 +116,9 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             last_name=person.last_name if person else mark.last_name if mark else "",
             email=person.email if person else mark.email if mark else "",
             mark=mark,
+            ungraded=without_mark.get(student),
+            excused=rules.is_excused(assignment, student),
+            asks=regrades.is_open(requests.get(student, [])),
             stale=tuple(one.cell for one in stale.get(student, [])),
             standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",
@@ -99,13 +127,19 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     return found
 
 
-def notes(found: Iterable[Row]) -> tuple[str, ...]:
-    """What an instructor should know before the scores leave: what is unread, who is missing."""
-    found = list(found)
-    unread = [r.student for r in found if r.mark and r.mark.by_hand > len(r.stale)]
-    stale = [f"{row.student} ({', '.join(row.stale)})" for row in found if row.stale]
-    missing = [row.student for row in found if row.mark is None]
+def open_points(found: Iterable[Row]) -> tuple[str, ...]:
+    """What keeps the scores from being final: who is not graded, unread answers, open requests."""
+    found = [row for row in found if not row.excused]
+    failed = [row.student for row in found if row.ungraded]
+    judged = [row for row in found if row.mark and not row.ungraded]
+    unread = [r.student for r in judged if r.mark and r.mark.by_hand > len(r.stale)]
+    stale = [f"{row.student} ({', '.join(row.stale)})" for row in judged if row.stale]
     texts = []
+    if failed:
+        texts.append(
+            f"Handed in, but not graded: {list_names(failed)}. Nothing is written into their "
+            "cells. The class report says why, what to do, and what to answer them."
+        )
     if unread:
         texts.append(
             f"Written answers of {len(unread)} are not read yet: {list_names(unread)}. Their "
@@ -116,8 +150,21 @@ def notes(found: Iterable[Row]) -> tuple[str, ...]:
             f"Changed since a person graded it: {list_names(stale)}. The points given before still "
             "count."
         )
+    if asking := [row.student for row in found if row.asks]:
+        texts.append(f"A regrade request waits for a reply: {list_names(asking)}.")
+    return tuple(texts)
+
+
+def notes(found: Iterable[Row]) -> tuple[str, ...]:
+    """What an instructor should know before the scores leave: what is open, and who is missing."""
+    found = list(found)
+    missing = [row.student for row in found if row.status == NO_SUBMISSION]
+    excused = [row.student for row in found if row.excused]
+    texts = [*open_points(found)]
     if missing:
         texts.append(f"Without a submission: {list_names(missing)}.")
+    if excused:
+        texts.append(f"Excused: {list_names(excused)}.")
     return tuple(texts)
 
 
@@ -125,6 +172,17 @@ def list_names(names: list[str], most: int = 10) -> str:
     """Names in a sentence; of many, the first ones. Example: `list_names(["a", "b"]) == "a, b"`."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def archive(pages: Mapping[str, Path]) -> bytes:
+    """A zip of files, by their names in it. Files that are not there are left out."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, page in sorted(pages.items()):
+            if page.is_file():
+                # The same pages give the same bytes: no time of this machine is in the archive.
+                made.writestr(zipfile.ZipInfo(name), page.read_bytes(), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
 
 
 class Finder:

@@ -12,11 +12,21 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
-from ..classroom import by_hand, deadlines, intake, roster, similarity, standings
+from ..classroom import (
+    by_hand,
+    deadlines,
+    grade_rules,
+    intake,
+    regrades,
+    roster,
+    similarity,
+    standings,
+)
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from ..classroom.ungraded import ungraded
 from ..vocabulary import own
 from ..vocabulary.panel import LOOKS, marked
 from ..vocabulary.results import CheckResult, Graded
@@ -46,26 +56,40 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
     found = {who: explain(graded, assignment).results for who, graded in results.items()}
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
-    missing = [student.id for student in known.without(results)] if known else []
     by_student = marks(classroom, assignment)
+    without_mark = ungraded(classroom, assignment, by_student)
+    rules = grade_rules.read(classroom)
+    listed = {*results, *without_mark, *(known.students if known else ())}
+    excused = {student for student in listed if rules.is_excused(assignment, student)}
+    missing = listed - results.keys() - without_mark.keys() - excused
     points = assignment.checks
-    scores = [mark.total for mark in by_student.values()] or [0.0]
+    counted = [by_student[who] for who in results if who not in {*without_mark, *excused}]
+    scores = [mark.total for mark in counted] or [0.0]
     most = most_points(assignment)
     text = render(
         "class.html",
         assignment=assignment.name,
         title=title(assignment),
         most=most,
-        unread=sum(mark.by_hand for mark in by_student.values()),
+        unread=sum(mark.by_hand for mark in counted),
         rows=[
             {
-                **_row(by_student[who], names.get(who, ""), results[who], found[who], points),
-                "late": _late(classroom, assignment, by_student[who]),
+                **_row(by_student.get(who), who, results.get(who), found.get(who, {}), points),
+                "name": names.get(who, "") if names.get(who) != who else "",
+                "late": _late(classroom, assignment, by_student[who]) if who in results else "",
+                "state": "excused"
+                if who in excused
+                else "not graded"
+                if who in without_mark
+                else "no submission"
+                if who in missing
+                else "",
             }
-            if who in results
-            else {"student": who, "name": names[who], "cells": []}
-            for who in sorted([*results, *missing])
+            for who in sorted(listed)
         ],
+        ungraded={who: why for who, why in without_mark.items() if who not in excused},
+        excused=len(excused),
+        has_penalty=any(mark.penalty for mark in counted),
         has_due=deadlines.of(classroom, assignment.name) is not None,
         submissions=len(results),
         missing=len(missing),
@@ -74,7 +98,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         least=min(scores),
         top=max(scores),
         bins=_bins(scores, most),
-        checks=[_check(id, found.values()) for id in points],
+        checks=[_check(id, found.values(), counted) for id in points],
         looks=[
             {"sign": sign, "word": word}
             for status, (sign, word, _) in LOOKS.items()
@@ -87,11 +111,16 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             for who, cells in by_hand.stale(classroom, assignment.name).items()
             for one in cells
         ],
+        requests=[
+            (who, one)
+            for who, theirs in regrades.of(classroom, assignment.name).items()
+            for one in theirs
+        ],
         same=_same_files(results),
         same_data=_same_data(results),
         default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
-        not_graded=intake.read_reports(classroom),
+        in_inbox=intake.read_reports(classroom),
         similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
@@ -117,12 +146,19 @@ _Results = dict[str, CheckResult]
 
 
 def _row(
-    mark: Mark, name: str, graded: Graded, results: _Results, points: dict[str, float]
+    mark: Mark | None,
+    student: str,
+    graded: Graded | None,
+    results: _Results,
+    points: dict[str, float],
 ) -> dict[str, Any]:
-    """A student's row of the table."""
+    """A student's row of the table; without a result it has no cells."""
+    if mark is None or graded is None:
+        return {"student": student, "cells": []}
     return {
-        "student": mark.student,
-        "name": name if name != mark.student else "",
+        "student": student,
+        "before": mark.score,
+        "penalty": mark.penalty,
         "total": mark.total,
         "cells": [_cell(results.get(id), id, mark) for id in points],
         "flags": ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags)),
@@ -144,14 +180,19 @@ def _cell(result: CheckResult | None, id: str, mark: Mark) -> dict[str, Any]:
     return {"sign": sign, "word": word, "look": status.split()[-1], "points": points}
 
 
-def _check(id: str, results: Iterable[_Results]) -> dict[str, Any]:
-    """The results of one check in the whole class."""
+def _check(id: str, results: Iterable[_Results], counted: Iterable[Mark]) -> dict[str, Any]:
+    """The results of one check in the whole class; its share of points in the marks that count."""
     found = [result for of in results if (result := of.get(id)) is not None]
+    parts = [mark.parts.get(id, (0.0, 0.0)) for mark in counted]
     return {
         "id": id,
         "name": id.partition(".")[2],
         "sentence": next((result.sentence for result in found if result.sentence), ""),
-        "share": statistics.fmean([result.credit for result in found] or [0.0]),
+        "share": statistics.fmean(
+            [earned / most for earned, most in parts if most]
+            or [result.credit for result in found]  # of a check without points
+            or [0.0]
+        ),
         "counts": [
             sum(result.status == status for result in found) for status in _statuses(results)
         ],
