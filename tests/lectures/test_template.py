@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from tests.lectures.changes import CHANGES
 from tests.lectures.course import each_lecture, each_topic
 from workbook.notebooks import building
 from workbook.notebooks.hide_words import carried
@@ -177,3 +178,15 @@ def test_errata_are_folded(path: Path) -> None:
 @each_lecture
 def test_code_names_of_documents_are_not_shown(path: Path, name: str) -> None:
     assert all(name not in cell.source.lower() for cell in building.page(path).cells)
+
+
+# -- second runs ---------------------------------------------------------------------------------
+
+
+@each_topic
+def test_the_number_that_a_second_run_changes_is_in_a_cell(path: Path) -> None:
+    """`make mutants` makes the second runs of long lectures; a changed cell would be seen late."""
+    code = "\n".join(cell.source for cell in code_cells(path))
+    for text, other in CHANGES.get(path.parent.name, ()):
+        assert text in code, text
+        assert text != other
