@@ -1,4 +1,6 @@
-"""`python -m grader.authoring.function_table`: write the table of functions in AUTHORING.md anew.
+"""`python -m grader.authoring.function_table`: write the table of functions anew.
+
+It stands in docs/writing_an_assignment.md.
 
 Each line is a function that checks call, with its parameters and the first sentence of its
 docstring.
@@ -9,13 +11,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
+
+from workbook.common import paths
 
 from ..vocabulary import figures, require, tolerance, values
 from ..vocabulary.probe import Probe
 
-FILE = Path(__file__).resolve().parents[1] / "AUTHORING.md"
+FILE = paths.root() / "docs/writing_an_assignment.md"
 BEGIN = "<!-- functions: made by `python -m grader.authoring.function_table` -->"
 #: Methods of `Probe` that only the judge calls.
 _JUDGES = ("seed", "close")
@@ -35,7 +38,7 @@ def table() -> str:
 
 
 def current(text: str) -> str:
-    """The text of AUTHORING.md with the table of today.
+    """The text of the page with the table of today.
 
     Args:
         text: with the lines BEGIN and END.

@@ -157,7 +157,7 @@ def load(assignment: Assignment) -> tuple[Mutant, ...]:
         raise WorkbookError(
             f"{assignment.name} has no mutants.",
             where=where,
-            todo="Write wrong answers that each check must find; AUTHORING.md says how.",
+            todo="Write wrong answers that each check must find: docs/writing_an_assignment.md.",
         )
     spec = importlib.util.spec_from_file_location(f"mutants_of_{assignment.short}", file)
     assert spec is not None

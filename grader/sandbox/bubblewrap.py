@@ -90,7 +90,7 @@ def refused(message: str) -> WorkbookError:
         todo = (
             "This is a container whose rules forbid sandboxes. Start it with `--security-opt "
             "seccomp=docker/laptop/seccomp.json --security-opt systempaths=unconfined`, and where "
-            "the machine has AppArmor also `--security-opt apparmor=unconfined`; docker/README.md "
+            "the machine has AppArmor also `--security-opt apparmor=unconfined`; docs/operators.md "
             "says what each allows. Or grade outside of a container."
         )
     elif _holds("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):

@@ -1,6 +1,6 @@
 """The laptop image, as far as it can be tested without a container engine.
 
-`make image-test` builds and tries the image with an engine (docker/README.md has the results). The
+`make image-test` builds and tries the image with an engine (docs/operators.md has the results). The
 tests here check the Dockerfile, what it copies, what it starts (in a plain folder with only these
 files), its health check, and the grader under the rules of a container, which seccomp filters and
 mounts of the kernel imitate.
@@ -417,7 +417,7 @@ def test_tensorrt_for_rtx_is_not_passed_on() -> None:
         (paths.root() / "requirements.txt").read_text("utf-8"),
         re.MULTILINE,
     )
-    assert f"tensorrt-rtx-cu12=={version}\n" in (paths.root() / "docker/README.md").read_text(
+    assert f"tensorrt-rtx-cu12=={version}\n" in (paths.root() / "docs/operators.md").read_text(
         "utf-8"
     )
     assert "/site-packages/tensorrt_rtx* " in (paths.root() / "docker/gpu/Dockerfile").read_text(

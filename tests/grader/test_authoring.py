@@ -493,7 +493,7 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
         assert words in f"{difference.got} {difference.todo}"
 
 
-# -- AUTHORING.md ----------------------------------------------------------------------------------
+# -- docs/writing_an_assignment.md -----------------------------------------------------------------
 
 
 def test_the_table_of_functions_is_current() -> None:

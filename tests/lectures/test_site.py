@@ -72,6 +72,7 @@ DOCUMENT = """\
 
 [Sky](../lectures/1_architecture/01__sky/01__sky.ipynb), [a part](#the-second-part),
 [the other](trust.md#what-is-tested), [a file](../grader/a.md), [the web](https://example.org/).
+![The sky](../lectures/1_architecture/01__sky/sky.svg)
 
 ## The second part
 
@@ -131,6 +132,7 @@ def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) 
         "trust.html#what-is-tested",
         "https://example.org/",
     } <= set(document.links)
+    assert any(link.endswith("sky.svg") for link in document.links)
     assert not any("grader" in link for link in document.links)
     assert "[not](a.md) a link" in document.open
     menu = [link for link in Page(index).links if link.startswith("docs/")]

@@ -287,6 +287,8 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "tests/attacks/everywhere.py": "",
             "lectures/00__start/lesson.py": "# %%\n1\n",
             "model_repository/square/config.pbtxt": "",
+            "docs/students.md": "",
+            "docs/teaching.md": "Wrong options of predictions",
             "solutions/README.md": "",
             "solutions/a9__sample/answers.py": "planted",
             "solutions/a9__sample/starter.old/run.sh": "planted",
@@ -301,6 +303,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
     assert written == {
         "README.md",
         "Makefile",
+        "docs/students.md",
         "workbook/cli.py",
         "grader/vocabulary/define.py",
         "lectures/00__start/lesson.py",

@@ -18,7 +18,10 @@ from workbook.common import paths
 
 #: Commands that belong to the system, to Docker or to others; the tests do not know their options.
 OTHERS = frozenset(
-    {"apt-get", "cp", "curl", "cd", "docker", "git", "helm", "kill", "ls", "source", "sudo"}
+    {
+        *("apt-get", "cp", "curl", "cd", "dask", "docker", "git", "helm", "kill", "kubectl", "ls"),
+        *("scp", "source", "sudo"),
+    }
 )
 _BLOCK = re.compile(r"(?ms)^```(?:console|sh)?\n(.*?)^```")
 _INLINE = re.compile(r"`((?:make|workbook|grader|\.venv/bin/\w+)(?: [^`]+)?)`")
@@ -64,7 +67,7 @@ def fault(command: str) -> str:
     A word in capitals stands for a value of the reader's, and `…` for more words.
     """
     words = shlex.split(command.partition("  #")[0].partition(" # ")[0])
-    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):  # variables before a command
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # variables before a command
         words = words[1:]
     if not words:
         return ""

@@ -31,10 +31,10 @@ FOR_STUDENTS = (
     ),
     *("requirements.in", "requirements.txt", "requirements-torch.txt"),
     *("requirements-uv.txt", "requirements-vllm.txt"),
-    *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/"),
+    *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/", "docs/"),
 )
 """The files and folders of the checkout that a class gets beside assignments/."""
-FOR_INSTRUCTORS = ("grader/work/",)
+FOR_INSTRUCTORS = ("grader/work/", "docs/teaching.md")
 
 
 def release(destination: Path, home: Path | None = None) -> list[Path]:

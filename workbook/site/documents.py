@@ -2,7 +2,7 @@
 
 On GitHub a link leads to a file of the checkout, and an anchor is written as GitHub makes it. On
 the site, a notebook is a page, and an anchor is written as Jupyter makes it. A link to a file that
-is no page becomes its text.
+is no page becomes its text. A picture of a lecture stays a picture.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..common import paths
 from .anchors import github, slug
 
 #: The first pages of the table of contents; the others follow in the order of the alphabet.
-FIRST = ("teaching", "trust", "differences")
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+FIRST = ("students", "instructors", "teaching", "trust", "operators", "developers", "differences")
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"(?ms)^```.*?^```")
 
 
@@ -43,13 +43,20 @@ def documents(notebooks: Collection[Path]) -> dict[Path, str]:
     lectures = {Path("lectures", name): name for name in notebooks}
 
     def link(page: Path, found: re.Match[str]) -> str:
-        target, mark, anchor = found[2].partition("#")
+        words = found[2]
+        target, mark, anchor = found[3].partition("#")
         if re.match(r"[a-z]+:", target):
             return found[0]
         there = Path(os.path.normpath(page.parent / target)) if target else page
+        if found[1]:
+            return (
+                f"![{words}](../{Path(*there.parts[1:])})"
+                if there.parts[0] == "lectures"
+                else found[0]
+            )
         if there in texts:
-            return f"[{found[1]}]({target}{mark}{anchors[there].get(anchor, anchor)})"
-        return f"[{found[1]}](../{lectures[there]})" if there in lectures else found[1]
+            return f"[{words}]({target}{mark}{anchors[there].get(anchor, anchor)})"
+        return f"[{words}](../{lectures[there]})" if there in lectures else words
 
     return {page: _change_links(text, partial(link, page)) for page, text in texts.items()}
 

@@ -28,8 +28,8 @@ A course on NVIDIA Triton Inference Server. Each page is a notebook that ran on 
 the numbers of that run. Where a page asks for a prediction, the answer is folded: think first, then
 open it. The solutions of tasks are folded too.
 
-To run the notebooks yourself, and to do the tasks, you need a Linux machine without a GPU: the
-README of the course tells how.
+To run the notebooks yourself, and to do the tasks, you need a Linux machine, a container or
+a code space, and no GPU: the page *For students* tells how.
 
 ```{toctree}
 :maxdepth: 1
@@ -94,7 +94,7 @@ def _is_shown(path: Path) -> bool:
 def _contents(pages: list[Path], documents: list[Path]) -> str:
     """The table of contents, one part per lecture, and one for the pages of `docs/`."""
     captions = {folder: syllabus.heading(folder) for folder in syllabus.LECTURES}
-    captions["docs"] = "For instructors and developers"
+    captions["docs"] = "How to use the course"
     parts = []
     for folder, caption in captions.items():
         own = [page.with_suffix("") for page in [*pages, *documents] if page.parts[0] == folder]

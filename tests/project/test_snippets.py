@@ -1,4 +1,4 @@
-"""README's Python runs unchanged, in a checkout without built models."""
+"""The Python of docs/students.md runs unchanged, in a checkout without built models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from workbook.common import paths
 
 SNIPPETS = re.findall(
-    r"(?ms)^```python\n(.*?)^```", (paths.root() / "README.md").read_text("utf-8")
+    r"(?ms)^```python\n(.*?)^```", (paths.root() / "docs/students.md").read_text("utf-8")
 )
 
 

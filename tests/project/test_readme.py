@@ -1,0 +1,63 @@
+"""README is short and leads to every page; the tables of docs/students.md are complete."""
+
+from __future__ import annotations
+
+import re
+
+from tests.project import pages
+from workbook import assignments, notebooks
+from workbook.common import paths
+from workbook.lessons import syllabus
+from workbook.zoo.demonstrations import LLAMAS, MODELS
+
+README = (paths.root() / "README.md").read_text("utf-8")
+STUDENTS = (paths.root() / "docs/students.md").read_text("utf-8")
+
+
+def first_cells(heading: str) -> list[str]:
+    """The first cell of each row of the tables under a heading of docs/students.md."""
+    part = STUDENTS.partition(f"\n{heading}\n")[2]
+    part = re.split(r"(?m)^#", part)[0]
+    return re.findall(r"(?m)^\| ([^|]+) \|", part)
+
+
+def names(cells: list[str]) -> list[str]:
+    return sorted(name for cell in cells for name in re.findall(r"`([^`]+)`", cell))
+
+
+def test_readme_has_at_most_8_kilobytes() -> None:
+    assert len(README.encode()) <= 8192, "Move what one kind of reader needs to its page in docs/"
+
+
+def test_readme_leads_to_every_page() -> None:
+    linked = {link.partition("#")[0] for link in pages.links(README)}
+    there = {str(path.relative_to(paths.root())) for path in pages.own()} - {"README.md"}
+    assert there - linked <= {"BENCHMARKS.md"}  # docs/developers.md says how it is made
+
+
+def test_readme_counts_the_notebooks() -> None:
+    lessons = [one for one in syllabus.entries() if one.folder in syllabus.LECTURES]
+    start = notebooks.read(paths.root() / "lectures/00__start/lesson.py").header
+    minutes = [*(one.minutes for one in lessons), float(str(start["minutes"]))]
+    stated = f"There are {len(minutes)} of them, {min(minutes):g} to {max(minutes):g} minutes each"
+    assert stated in README
+
+
+def test_every_notebook_has_a_topic_in_the_table_of_lectures() -> None:
+    part = STUDENTS.partition("\n## Lectures\n")[2]
+    rows = re.findall(r"(?m)^\| (\d), \w+ \| (.+) \|$", part)
+    entries = syllabus.entries()
+    for number, topics in rows:
+        count = len([one for one in entries if one.folder.startswith(f"{number}_")])
+        assert len(topics.split(" · ")) == count, f"lecture {number}"
+    assert len(rows) == 3
+
+
+def test_every_assignment_has_a_row() -> None:
+    assert names(first_cells("## Assignments")) == [one.name for one in assignments.find()]
+
+
+def test_every_model_has_a_row() -> None:
+    steps = {"language_tokenizer", "language_onnx", "language_labels", "llama_tokenizer"}
+    listed = {*names(first_cells("## The models")), *names(first_cells("### Language models"))}
+    assert listed | steps == {*MODELS, *LLAMAS}
