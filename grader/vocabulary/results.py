@@ -43,9 +43,9 @@ class CheckResult(_Record):
         id: the check's id, such as `a2.probabilities`.
         sentence: what the check demands, as the student reads it.
         status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (it
-            fails, and so does a check that it needs), `no server` (only in a notebook), or `error` (the check
-            itself has a bug, which an instructor has to fix). Pages know more than the judge and
-            say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
+            fails, and so does a check that it needs), `no server` (only in a notebook), or `error`
+            (the check itself has a bug, which an instructor has to fix). Pages know more than the
+            judge and say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
             (classroom/causes.py).
         credit: the share of the points, from 0 to 1.
         rationale: what was found; where it passed, what was measured, if anything. A student reads
