@@ -228,7 +228,6 @@ MUTANTS = (
         (Edit("a2.serve", 'deploy("models/forest").name', '"forest_xgboost"'),),
         {"a2.forest": "forest_xgboost", "a2.probabilities": NOTHING},
         stops="forest_xgboost",
-        why=DEAR,
     ),
     recipe(
         "forest: another recipe",
