@@ -23,8 +23,8 @@ PREDICT = """\
 ANSWERS = {
     "a1.answers", "a1.batches", "a1.refusals", "a1.examples", "a1.code", "a1.unsure",
 }  # fmt: skip
-#: The checks that load the checkpoint.
-CHECKPOINTS = {"a1.answers", "a1.batches", "a1.unsure"}
+#: The checks that compare with the checkpoint; and a1.code, whose rules these attacks break.
+CHECKPOINTS = {"a1.answers", "a1.batches", "a1.code", "a1.unsure"}
 
 
 def edit(folder: Path, old: str, new: str) -> None:
@@ -37,7 +37,7 @@ def edit(folder: Path, old: str, new: str) -> None:
 
 @ATTACKS.add(
     "solution",
-    lost={"a1.answers", "a1.batches", "a1.code", "a1.unsure"},
+    lost=CHECKPOINTS,
     message="of 1 other texts differ",
 )
 def answers_from_a_table(folder: Path) -> None:
