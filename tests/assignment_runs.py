@@ -325,6 +325,7 @@ class Judge:
                 or seen != models.seen(seen)
             ):
                 with contextlib.closing(_Noting(self._server)) as probe:
+                    probe.may_reload = True
                     probe.seed(number)
                     result = evaluate(check, lambda: probe, values, earned)
                 if result.status == "passed":
@@ -335,7 +336,7 @@ class Judge:
 
 def with_needs(ids: Collection[str], checks: Mapping[str, Check]) -> set[str]:
     """The checks of these ids, those that they need, those that these need, and so on."""
-    return _reached(ids, lambda id: checks[id].needs)
+    return _reached(ids, lambda id: (*checks[id].needs, *checks[id].after))
 
 
 def _reached(names: Collection[str], leads_to: Callable[[str], Collection[str]]) -> set[str]:

@@ -27,6 +27,11 @@
 # `eights.pth` and from what your served models answer, also for pictures that you have not seen. A
 # person reads what you write in words. You hand in this notebook and `models/`; `eights.pth` need
 # not be in the zip, since the notebook writes it again.
+#
+# Each task uses what the tasks before it have made, so an early mistake costs more than its own
+# points. While `a4.weights` earns nothing, all other checks but that of task 10 wait. While
+# `a4.fp32` or `a4.fp16` does, or a model does not load, so do those of the tasks that ask it; tasks
+# 7 to 9 wait for the logits of task 5. Let each check pass before you go on.
 
 # %% kind="given" id="a4.setup"
 import copy

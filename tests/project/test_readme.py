@@ -8,7 +8,7 @@ from tests.project import pages
 from workbook import assignments, notebooks
 from workbook.common import paths
 from workbook.lessons import syllabus
-from workbook.zoo.demonstrations import LLAMAS, MODELS
+from workbook.zoo.demonstrations import ENGINES, LLAMAS, MODELS
 
 README = (paths.root() / "README.md").read_text("utf-8")
 STUDENTS = (paths.root() / "docs/students.md").read_text("utf-8")
@@ -60,4 +60,4 @@ def test_every_assignment_has_a_row() -> None:
 def test_every_model_has_a_row() -> None:
     steps = {"language_tokenizer", "language_onnx", "language_labels", "llama_tokenizer"}
     listed = {*names(first_cells("## The models")), *names(first_cells("### Language models"))}
-    assert listed | steps == {*MODELS, *LLAMAS}
+    assert listed | steps == {*MODELS, *ENGINES, *LLAMAS}

@@ -358,7 +358,7 @@ claim(
 #
 # </details>
 #
-# So begin without a build. A built engine needs TensorRT-LLM up to 1.2, as in images of [26.07](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
+# So begin without a build. A built engine needs TensorRT-LLM up to 1.2, as in [images of 26.07](../14__images/14__images.ipynb#Your-release-has) ([guide](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html)); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
 #
 # ## TensorRT or TensorRT-LLM?
 #

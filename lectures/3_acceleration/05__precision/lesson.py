@@ -183,7 +183,7 @@ claim(
 )
 
 # %% [markdown]
-# Why is `half` as fast as it is? Does the processor lack instructions for fp16, or does the program not use them? The first cell lists the processor's instructions for few bits, if it has any. In the second, ONNX Runtime writes down the network that it has made of the file, and we look at the types of the weights:
+# Why is `half` as fast as it is? Does the processor lack instructions for fp16, or does the program not use them? The first cell lists the processor's instructions for few bits. In the second, ONNX Runtime writes down the network that it has made of the file, and we look at the types of the weights:
 
 # %% tags=["triton"]
 # !grep -owE "(avx512|amx)_(fp16|bf16|int8|vnni)|avx_vnni|fphp|bf16|i8mm" /proc/cpuinfo | sort -u

@@ -441,7 +441,7 @@ scoreboard.draw()
 #
 # ## Your turn
 #
-# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. Each has a mistake from this notebook. In a cell of your own, mend both in `$TRITON_MODELS/night`, then run this one:
+# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. Each has a mistake from this notebook. In a cell of your own, correct both in `$TRITON_MODELS/night`, then run this one:
 
 # %%
 setup.night(models)  # writes the file if there is none

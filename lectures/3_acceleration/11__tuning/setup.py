@@ -256,7 +256,7 @@ def mistakes(server: Triton) -> made.Results:
             "a negative delay": made.config(
                 "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: -1 }"
             ),
-            "no instance": made.config("count: 2", "count: 0"),
+            "a count of 0": made.config("count: 2", "count: 0"),
             "a GPU that is not there": made.config("KIND_CPU", "KIND_GPU"),
         },
     )
