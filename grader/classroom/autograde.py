@@ -47,7 +47,7 @@ Keyer = Callable[[Path, str, grade_submission.Settings], str]
 NOT_GRADED = "not graded"
 #: Flags that may be the machine's fault. A submission with one of them, or with a check that
 #: crashed, is graded a second time in the next run.
-MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
+MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended", "machine busy"})
 #: The flag of a submission whose second result has such a flag, or a crashed check, too. After
 #: that, only --force grades it again.
 TWICE = "tried twice"

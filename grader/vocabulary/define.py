@@ -52,7 +52,7 @@ from workbook.common.errors import WorkbookError
 from .. import assignments
 from . import one_thread
 from .collect import noted
-from .failure import Failure, NotAttempted
+from .failure import UNDECIDED, Failure, NotAttempted, Undecided
 from .probe import Probe
 from .results import CheckResult, Status
 
@@ -81,6 +81,8 @@ HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
 _CHECKS = {"solutions", "assignments", "vocabulary"}
 #: What a check that crashed tells a student to do.
 TELL = "Tell your instructor."
+#: The same of a check that is undecided (failure.py).
+_AGAIN = "Run the check again when the machine is quieter. In grading, the next run does that."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,6 +373,8 @@ def evaluate_public(
     elif isinstance(error, WorkbookError):  # of the server or the repository: it is explained
         where = f" ({error.where})" if error.where else ""
         result = _result(check, "failed", 0, f"{error.what}{where}", error.todo)
+    elif isinstance(error, Undecided):
+        result = _result(check, "error", 0, str(error), _AGAIN)
     else:
         # A check should give a result for all values that a student can pass. If it raises another
         # error, the check is wrong, and a person has to look at it.
@@ -422,6 +426,8 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
         result = _result(check, _status(credit), credit, text, help)
     elif isinstance(error, WorkbookError | NotAttempted):
         result, found = _result(check, "failed", 0, demands, help), str(error)
+    elif isinstance(error, Undecided):
+        result, found = _result(check, "error", 0, UNDECIDED, _AGAIN), ""
     else:
         result = _result(check, "error", 0, HIDDEN_CRASHED, TELL)
         found = f"{type(error).__name__} in line {_line(error)}: {error}"

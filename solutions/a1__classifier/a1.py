@@ -1,7 +1,7 @@
 # ---
 # title: "Assignment 1: a classifier from Hugging Face"
 # minutes: 120
-# modules: [answers, batches, examples, refusals, unsure]
+# modules: [answers, batches, deep, examples, refusals, unsure]
 # ---
 
 # %% [markdown]
@@ -198,10 +198,12 @@ if np.ndim(table) == 2 and len(table) == len(texts):
 # call tokenizer and network once, and cut the answers apart again. Requests differ in size: one
 # may hold a single text, the next eight.
 #
-# The check sends eight requests of different sizes at once. Then it reads from the server's
-# statistics how long an execution takes in your model: for a text alone, and per text in a batch of
-# 32. So it finds a call for each text or request. It cannot tell one call from a few; whoever reads
-# your code in task 7 can. Before you run it: how much faster will a text be in the batch?
+# The check sends eight requests of different sizes at once. Then it serves a copy of your model,
+# with another network in the checkpoint: one so deep and narrow that a call of it costs much, and a
+# text in the call little. From the server's statistics the check reads how long 32 texts take at
+# once and one after the other. So it finds a call for each text or request. A few calls pass;
+# whoever reads your code in task 7 sees them. Before you run it: how much faster will the 32 be at
+# once?
 #
 # From here on each task changes the same `model.py` and deploys it again. The name that `deploy`
 # returns is always `"classifier"`. Each task keeps it in a variable of its own, so that its check
