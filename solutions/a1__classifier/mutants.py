@@ -272,6 +272,12 @@ MUTANTS = (
         {"a1.refusals": "answers a blank text"},
     ),
     predicts(
+        "refusals: the spaces of ASCII only",
+        "if not decoded.strip():",
+        "if not text.strip():",
+        {"a1.refusals": "answers a blank text"},
+    ),
+    predicts(
         "refusals: long texts are cut",
         "if len(decoded) > LONGEST:",
         "if len(decoded) > 100 * LONGEST:",
