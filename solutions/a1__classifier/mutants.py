@@ -183,10 +183,21 @@ MUTANTS = (
         "answers: half of each text",
         "return decoded\n",
         "return decoded[:45]\n",
-        {
-            "a1.answers": "other texts differ",
-            **WAITING,
-        },
+        {"a1.answers": "probabilities of your 32 texts", **WAITING},
+    ),
+    predicts(
+        "answers: the first 120 characters of each text",
+        "return decoded\n",
+        "return decoded[:120]\n",
+        {"a1.answers": "probabilities of a text of 400 characters", **WAITING},
+    ),
+    Mutant(
+        "answers: a network in bfloat16",
+        (
+            Edit(MODEL, "from_pretrained(folder).eval()", "from_pretrained(folder).bfloat16().eval()"),
+            Edit(MODEL, ".logits.softmax(-1)", ".logits.float().softmax(-1)"),
+        ),
+        {"a1.answers": "differ", **WAITING},
     ),
     Mutant(
         "answers: a checkpoint without weights, and no network",
@@ -466,6 +477,17 @@ MUTANTS = (
         "unsure: two thresholds",
         (Edit("a1.measure", "[0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]", "[0.5, 0.95]"),),
         {"a1.unsure": "`thresholds` has 2 different values"},
+    ),
+    Mutant(
+        "unsure: thresholds below all scores",
+        (
+            Edit(
+                "a1.measure",
+                "[0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]",
+                "[0.01, 0.02, 0.03, 0.04, 0.05, 0.95]",
+            ),
+        ),
+        {"a1.unsure": "Your 6 thresholds give 2 different pairs of counts"},
     ),
     # -- right in another form ---------------------------------------------------------------------
     Mutant(
