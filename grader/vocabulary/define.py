@@ -504,7 +504,8 @@ def _obstacle(
             "not attempted",
             f"{names} {'has' if one else 'have'} no value yet: this cell hands over `...` or "
             "None there.",
-            f"Run the cell that sets {'it' if one else 'them'}, once you have written it.",
+            f"Run the cell that sets {'it' if one else 'them'}, once you have written it. If that "
+            "cell ended with an error, correct the error first.",
         )
     if unknown := [name for name in values if name not in check.parameters]:
         what = f"This check takes no {', '.join(unknown)}."

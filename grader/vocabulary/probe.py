@@ -178,7 +178,7 @@ class Probe:
         return tuple(sorted(int(entry["version"]) for entry in index if entry["name"] == model))
 
     @contextlib.contextmanager
-    def copied(self, model: str, files: Mapping[str, bytes]) -> Iterator[str]:
+    def copied(self, model: str, files: Mapping[str, bytes], **fields: Any) -> Iterator[str]:
         """Serve a copy of a model with other files, in one instance, while the block runs.
 
         The repository is not changed: the server gets the copy's files with the request to load it.
@@ -192,6 +192,7 @@ class Probe:
         Args:
             model: the model's name.
             files: by path in the model's folder, what takes a file's place, or is added.
+            fields: of the copy's config, in place of the model's.
 
         Yields:
             The copy's name.
@@ -207,10 +208,14 @@ class Probe:
             if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
         }
         content = {path: data for path, data in content.items() if "/" in path} | dict(files)
-        digest = hashlib.sha256(repr(sorted(content.items())).encode()).hexdigest()
+        digest = hashlib.sha256(repr((sorted(content.items()), fields)).encode()).hexdigest()
         name = f"{model}_copy_{digest[:8]}"
         groups = config.get("instance_group") or [{}]
-        config |= {"name": name, "instance_group": [groups[0] | {"name": "one", "count": 1}]}
+        config |= {
+            "instance_group": [groups[0] | {"name": "one", "count": 1}],
+            **fields,
+            "name": name,
+        }
         if self._copies.get(name) != digest:
             try:
                 overrides = {f"file:{path}": data for path, data in content.items()}

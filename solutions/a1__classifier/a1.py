@@ -241,8 +241,8 @@ check("a1.batches", me=me, model=batching)
 # | bytes that are not UTF-8 | UTF-8 |
 # | more than 1,000 characters (`LONGEST`; characters, not bytes) | too long |
 #
-# White space is what Unicode calls so, as `strip()` of a `str` does: the no-break space and the wide
-# space of Chinese texts, too. (`strip()` of bytes knows neither.)
+# White space is what Unicode calls so, as `strip()` of a `str` does: the no-break space and the
+# wide space of Chinese texts, too. (`strip()` of bytes knows neither.)
 #
 # The check looks for these words: a message has those of its own fault, and none of the others'.
 # The second argument is `INVALID_ARG`: it tells the client that its request is at fault, and not
@@ -317,9 +317,8 @@ check("a1.examples", model=classifier, examples=examples)
 # TODO, a docstring for the file, each class and each public method, and more. Two that are often
 # met: the name of an exception class ends with `Error` (N818), and an exception that is raised
 # inside of `except` says from which one, `raise … from None` or `from error` (B904). The check also
-# wants
-# functions of at most 40 lines, the three methods of the backend, a checkpoint that is loaded in
-# `initialize` only, and no labels in the code. The rest, 15 points, is for a person.
+# wants functions of at most 40 lines, the three methods of the backend, a checkpoint that is loaded
+# in `initialize` only, and no labels in the code. The rest, 15 points, is for a person.
 
 # %% kind="solution" id="a1.tidy"
 ### BEGIN SOLUTION

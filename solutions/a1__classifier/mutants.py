@@ -194,7 +194,9 @@ MUTANTS = (
     Mutant(
         "answers: a network in bfloat16",
         (
-            Edit(MODEL, "from_pretrained(folder).eval()", "from_pretrained(folder).bfloat16().eval()"),
+            Edit(
+                MODEL, "from_pretrained(folder).eval()", "from_pretrained(folder).bfloat16().eval()"
+            ),
             Edit(MODEL, ".logits.softmax(-1)", ".logits.float().softmax(-1)"),
         ),
         {"a1.answers": "differ", **WAITING},
