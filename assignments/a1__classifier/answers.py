@@ -325,13 +325,13 @@ def as_the_checkpoint(
         network: gives the probabilities of texts by the checkpoint, each text asked alone.
     """
     long = " ".join(texts)[:_LONG]
-    for table, asked, whose in (
+    for table, rows, whose in (
         (served.table, list(texts), f"your {len(texts)} texts"),
         (ask(server, model, [long], classes).table, [long], f"a text of {len(long)} characters"),
     ):
         require.close(
             table,
-            network(asked),
+            network(rows),
             what=f"the probabilities of {whose}",
             tolerance=tolerance(),
             help="They are compared with those of the checkpoint in float32. Does the network get "
