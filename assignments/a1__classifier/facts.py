@@ -41,8 +41,9 @@ SIZES = (1, 5, 2, 8, 3, 1, 4, 8)
 EXAMPLES = (5, 20)
 #: Task 7: up to this number of findings, half of the points are left.
 FEW_FAULTS = 3
-#: Task 8: how many thresholds are compared at least.
-THRESHOLDS = 5
+#: Task 8: how many thresholds are compared at least, and how many different pairs of counts they
+#: give at least.
+THRESHOLDS, DIFFERENT = 5, 3
 
 #: Where the checkpoint lies in the model's folder.
 CHECKPOINT = Path("1", "checkpoint")
