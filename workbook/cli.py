@@ -407,18 +407,12 @@ def submit(
             err.print(f"  [dim]to do:[/] {escape(finding.todo)}")
     if not force:
         submit.check_errors(submission)
+    err.print(escape(submit.contents(submission)), soft_wrap=True)
     path = submit.write(submission)
-    size = path.stat().st_size / 1024
-    written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
+    written = f"{escape(str(path))} ({path.stat().st_size / 1024:.0f} KB)"
     out.print(f"[green]✓[/] {written}", soft_wrap=True)
     out.print("  Hand this file in.")
-    if submission.errors:
-        return
-    if yours := submit.added_files(submission):
-        shown = ", ".join(yours[:12]) + f" and {len(yours) - 12} more" * (len(yours) > 12)
-        out.print(f"  Made while you worked: {escape(shown)}.", soft_wrap=True)
-        out.print("  If one of them belongs to no model, delete it and submit again.")
-    if run:
+    if run and not submission.errors:
         out.print(f"  {submit.points(submission)}")
 
 

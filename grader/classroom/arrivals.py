@@ -33,9 +33,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from workbook.assignments import is_clutter
+
 from . import times, unpack_entry
 from .names import digest, shown
-from .unpack_submission import Refused, is_litter
+from .unpack_submission import Refused
 
 System = Literal["", "canvas", "moodle", "nbgrader"]
 
@@ -145,7 +147,7 @@ def passed_over(name: str) -> bool:
     """Whether an entry's name shows that it is no submission. Such an entry is not reported."""
     return (
         name.startswith((".", "~$"))
-        or is_litter(name)
+        or is_clutter(name)
         or name.lower() in ("readme.txt", "readme.md")
         or name.lower().endswith(".csv")
     )

@@ -30,7 +30,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from workbook.assignments import Assignment
@@ -140,9 +140,36 @@ def take(
         run.take(student, theirs)
     run.refuse()
     run.end()
-    reports += nobodys + run.reports
+    found = run.in_order(submissions)
+    reports += nobodys + run.reports + list(_without_time(classroom, found))
     records.keep_reported(classroom, reports)
-    return Taken(run.in_order(submissions), reports, downloads)
+    return Taken(found, reports, downloads)
+
+
+def _without_time(classroom: Classroom, found: dict[str, list[Record]]) -> Iterator[Reported]:
+    """A report for each assignment with a due date and submissions of which no time is known."""
+    for name, submissions in found.items():
+        taken = [record for record in submissions if not record.problem]
+        lost = [record.student for record in taken if not record.time]
+        if not lost or deadlines.of(classroom, name) is None:
+            continue
+        late = [record.student for record in taken if record.late and not record.time]
+        who = "all" if len(lost) == len(taken) else f"{len(lost)} of {len(taken)}"
+        which = f" ({_some(lost)})" * (len(lost) < len(taken))
+        says = f" Canvas calls late: {_some(late)}." * bool(late)
+        short = name.split("__")[0]
+        reason = (
+            f"{name} has a due date, and nothing says when {who} submissions{which} were handed "
+            f"in: they count as on time.{says} Put Moodle's grading worksheet into the inbox, or write "
+            f"the times into [{short}.handed_in]."
+        )
+        yield Reported(
+            source=deadlines.path(classroom).name, reason=records.short(reason), waits=False
+        )
+
+
+def _some(students: list[str]) -> str:
+    return ", ".join(students[:8]) + f" and {len(students) - 8} more" * (len(students) > 8)
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from workbook.assignments import Assignment, cells
+from workbook.assignments import Assignment, cells, is_clutter
 from workbook.common.errors import WorkbookError
 
 from ..judge.run_notebook import load_nbformat
@@ -30,7 +30,6 @@ from .unpack_submission import (
     Refused,
     contents,
     copy,
-    is_litter,
     open_regular,
     open_zip,
     special,
@@ -166,7 +165,7 @@ def _read_listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[s
             names = info.filename.split("/")
             folder = not names[-1]
             names = names[:-1] if folder else names
-            if names and not any(map(is_litter, names)):
+            if names and not any(map(is_clutter, names)):
                 entries.append((names, folder, _seconds(info.date_time)))
     around = 0
     for _ in range(2):  # a program may have put a folder around all

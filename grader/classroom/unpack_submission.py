@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from workbook.assignments import is_clutter
+from workbook.assignments import MOST_ENTRIES, is_clutter
 
-#: The most that a submission may hold: files and folders, bytes in all, and how many times larger
-#: than its packed size a file of a zip may be.
-MOST_ENTRIES = 2_000
+#: The most bytes that a submission may hold, and how many times larger than its packed size a file
+#: of a zip may be.
 MOST_BYTES = 200 << 20
 MOST_RATIO = 200
 #: Smaller files may have any ratio: an array of zeros, for example, is packed very well.
@@ -34,21 +33,11 @@ MOST_LISTING = 2 << 20
 MOST_LISTING_OF_CLASS = 8 << 20
 
 _CHUNK = 1 << 20
-#: Files and folders that operating systems and the course make, which are left out as well.
-_LITTER = {
-    *("__MACOSX", "Thumbs.db", "desktop.ini"),
-    *(".venv", ".workbook"),  # of a whole course
-}
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Refused(Exception):
     """A submission that cannot be taken. The text says why, for student and instructor."""
-
-
-def is_litter(name: str) -> bool:
-    """Whether a file or folder of this name is left out of what is taken."""
-    return name in _LITTER or is_clutter(name)
 
 
 def unzip(archive: Path, to: Path, *, part: str = "", budget: Budget | None = None) -> None:
@@ -273,7 +262,7 @@ def _path(name: str) -> PurePosixPath | None:
     parts = [part for part in spelled.split("/") if part not in ("", ".")]
     if spelled.startswith("/") or ".." in parts or (parts and _DRIVE.match(parts[0])):
         raise Refused(f"{_shown(name)} leads out of the submission's own folder.")
-    if not parts or any(map(is_litter, parts)):
+    if not parts or any(map(is_clutter, parts)):
         return None
     for part in parts:
         if len(part.encode("utf-8", "surrogatepass")) > 200 or not part.isprintable():

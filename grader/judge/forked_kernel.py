@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 _LONGEST = 1 << 16
 
@@ -106,5 +107,18 @@ def _become_kernel(orders: socket.socket) -> None:
 
     from ipykernel.kernelapp import IPKernelApp
 
-    IPKernelApp.launch_instance(arguments)
+    class KernelApp(IPKernelApp):
+        """Lets the notebook import modules beside it, as in JupyterLab.
+
+        IPython puts "" into `sys.path` before the first folder of installed packages, but not where
+        Python runs in isolated mode (`sys.flags.safe_path`), as it does here.
+        """
+
+        def init_path(self) -> None:
+            places = [
+                Path(folder).name in ("site-packages", "dist-packages") for folder in sys.path
+            ]
+            sys.path.insert(places.index(True) if any(places) else 0, "")
+
+    KernelApp.launch_instance(arguments)
     sys.exit()

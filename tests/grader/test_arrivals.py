@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import io
 import json
@@ -9,6 +10,7 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from a_class import answered, classroom, course, pack
@@ -161,7 +163,7 @@ def test_without_a_list_each_entry_is_a_student(where: Classroom, both: list[Ass
 
 
 def test_what_lies_about_needs_no_word(where: Classroom, both: list[Assignment]) -> None:
-    for name in ("Thumbs.db", ".DS_Store", "desktop.ini", "README.txt", "grades.csv", "~$x.docx"):
+    for name in ("Thumbs.db", ".DS_Store", "desktop.ini", "README.txt", "~$x.docx"):
         (where.inbox / name).write_text("x")
     (where.inbox / "__MACOSX").mkdir()
     assert taken(where, both) == {"a8__other": [], "a9__toy": []}
@@ -226,6 +228,7 @@ def test_moodles_download_and_worksheet(where: Classroom, both: list[Assignment]
             "Anna Okafor_12_assignsubmission_file/a9__toy.zip": packed(work(toy)),
             "José Núñez_13_assignsubmission_file/a9.ipynb": answered(toy, "number = 1"),
             "José Núñez_13_assignsubmission_file/models/m/config.pbtxt": "x",
+            "José Núñez_13_assignsubmission_file/data/helper.py": "x",
             "José Núñez_13_assignsubmission_onlinetext/onlinetext.html": "See the file.",
             "Zoë Ax_14_assignsubmission_onlinetext/onlinetext.html": "I could not.",
             "Bo Li_15_assignsubmission_file/a9.ipynb": answered(toy, "number = 1"),
@@ -260,6 +263,155 @@ def test_moodles_download_and_worksheet(where: Classroom, both: list[Assignment]
     assert (place / "timestamp.txt").read_text() == "2026-07-03 00:05:00.000000 UTC"
     assert place.stat().st_ino == inode
     assert (place / "models/m/config.pbtxt").read_text() == "x"
+    assert (place / "data/helper.py").read_text() == "x"
+
+
+#: The names of both times in Moodle's language packs, with times as the packs write them.
+WORKSHEETS = {
+    "German": (
+        "Zuletzt geändert (Abgabe)",
+        "Zuletzt geändert (Bewertung)",
+        "Freitag, 20. November 2026, 23:59",
+        "Dienstag, 3. März 2026, 08:05",
+    ),
+    "French": (
+        "Dernière modification (travail remis)",
+        "Dernière modification (note)",
+        "vendredi 20 novembre 2026, 23:59",
+        "mardi 3 mars 2026, 08:05",
+    ),
+    "Spanish": (
+        "Última modificación (entrega)",
+        "Última modificación (calificación)",
+        "viernes, 20 de noviembre de 2026, 23:59",
+        "martes, 3 de marzo de 2026, 08:05",
+    ),
+    "Portuguese": (
+        "Última atualização (submissão)",
+        "Última atualização (avaliação)",
+        "sexta-feira, 20 de novembro de 2026 às 23:59",
+        "terça, 3 de março de 2026 às 08:05",
+    ),
+    "Portuguese of Brazil": (
+        "Última modificação (envio)",
+        "Última modificação (nota)",
+        "sexta-feira, 20 nov. 2026, 23:59",
+        "terça-feira, 3 mar. 2026, 08:05",
+    ),
+    "Russian": (
+        "Последнее изменение (ответ)",
+        "Последнее изменение (оценка)",
+        "пятница, 20 ноября 2026, 23:59",
+        "Вторник, 3 Март 2026, 08:05",
+    ),
+    "Chinese": (
+        "上次修改（作业）",  # noqa: RUF001
+        "上次修改（评分）",  # noqa: RUF001
+        "2026年11月20日 星期五 23:59",
+        "2026年03月3日 星期二 08:05",
+    ),
+    "Chinese of Taiwan": (
+        "最後修改的(作業)",
+        "最後修改的(得分)",
+        "2026年 11月 20日(星期五) 23:59",
+        "2026年 03月 3日(星期二) 下午 8:05",
+    ),
+    "Italian": (
+        "Ultima modifica (consegna)",
+        "Ultima modifica (valutazione)",
+        "venerdì, 20 novembre 2026, 23:59",
+        "martedì, 3 marzo 2026, 08:05",
+    ),
+    "Ukrainian": (
+        "Востаннє змінювалося (здача)",
+        "Востаннє змінювалося (оцінка)",
+        "п'ятниця 20 листопада 2026 23:59 пп",
+        "вівторок 3 березня 2026 08:05 дп",
+    ),
+    "Turkish": (
+        "Son düzenleme (gönderim)",
+        "Son düzenleme (not)",
+        "Cuma, 20 Kasım 2026, 11:59 ÖS",  # noqa: RUF001
+        "Salı, 3 Mart 2026, 08:05 ÖÖ",  # noqa: RUF001
+    ),
+}
+
+
+@pytest.mark.parametrize("language", WORKSHEETS)
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_worksheets_of_other_languages(tmp_path: Path, language: str, separator: str) -> None:
+    """The identifier is the first column; of two names with brackets the first is the hand-in."""
+    submitted, graded, night, morning = WORKSHEETS[language]
+    rows = [
+        ["ID", "Name (voll)", "Status (x)", "Note", "Max", submitted, "Text", graded],
+        ["Teilnehmer/in12", "Anna", "", "", "75,00", night, "", "-"],
+        ["Teilnehmer/in13", "Bo", "", "", "75,00", morning, "", night],
+        ["Teilnehmer/in14", "Eve", "", "", "75,00", "-", "", night],
+    ]
+    with (tmp_path / "Bewertungen-Kurs-a9-71.csv").open("w", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=separator).writerows(rows)
+    found, faults = worksheet.handed_in(tmp_path, ZoneInfo("Europe/Berlin"))
+    assert faults == {}
+    evening = "下午" in morning
+    assert {number: f"{time:%d.%m.%Y %H:%M}" for number, time in found.items()} == {
+        "12": "20.11.2026 22:59",
+        "13": "03.03.2026 19:05" if evening else "03.03.2026 07:05",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Grade,Name\n1,Anna\n", "it has other columns"),
+        ("x", "it has no columns"),
+        ("ID,Sist endret (levering),Sist endret (karakter)\nA12,20. joulukuuta,-\n", "1 of its 1"),
+        ("ID,Zuletzt (Abgabe),Zuletzt (Note)\nA12,20/11/2026 10:00,-\n", "1 of its 1 times"),
+        ("ID,Zuletzt (Abgabe),Zuletzt (Note)\nAnna,-,-\n", "it has other columns"),
+        ("ID,Abgabe\nA12,Freitag\n", "it has other columns"),
+    ],
+)
+def test_a_table_that_is_not_understood_is_reported(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "Noten.csv").write_text(text)
+    found, faults = worksheet.handed_in(tmp_path, ZoneInfo("UTC"))
+    assert found == {}
+    assert words in faults["Noten.csv"]
+    assert "Moodle" in faults["Noten.csv"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "20.11.2026 23:59",  # is it the 20th day, or month?
+        "Friday, 20 November 2026, 11:59 XX",  # morning or evening?
+        "Friday, 20 November 2026",
+        "Friday, 31 November 2026, 12:00",
+        "Friday, 20 November 1926, 12:00",
+        "Friday, 20 November 2026, 12:00, 13:00",
+        "20 listopad octobre 2026, 12:00",
+        "",
+    ],
+)
+def test_a_time_that_is_not_clear_is_not_guessed(text: str) -> None:
+    assert worksheet.parse(text) is None
+
+
+def test_without_any_time_a_due_date_is_reported(where: Classroom, both: list[Assignment]) -> None:
+    """Late work must not count as on time in silence."""
+    _, toy = both
+    due = 'timezone = "Europe/Berlin"\n[a9]\ndue = 2026-11-20T20:00:00\n'
+    (where.home / "deadlines.toml").write_text(due)
+    for name in ("anna.zip", "libo_LATE_4712_1_a9.zip"):
+        pack(where.inbox / name, work(toy))
+    taken(where, both)
+    reason = reasons(where)["deadlines.toml"]
+    assert "nothing says when all submissions were handed in: they count as on time." in reason
+    assert "Canvas calls late: bo." in reason
+    (where.home / "deadlines.toml").write_text(due + "[a9.handed_in]\nbo = 2026-11-21T09:00:00\n")
+    taken(where, both)
+    assert "when 1 of 2 submissions (anna) were handed in" in reasons(where)["deadlines.toml"]
+    (where.home / "deadlines.toml").write_text('timezone = "Europe/Berlin"\n')
+    taken(where, both)
+    assert reasons(where) == {}
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -536,7 +688,8 @@ def test_times_of_a_worksheet(tmp_path: Path, written: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a,b\n1\n", b'"', b"", b"x" * 200_000])
-def test_other_tables_are_passed_over(tmp_path: Path, content: bytes) -> None:
+def test_other_tables_are_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     os.mkfifo(tmp_path / "b.csv")
-    assert worksheet.handed_in(tmp_path, datetime.UTC) == ({}, {})
+    found, faults = worksheet.handed_in(tmp_path, datetime.UTC)
+    assert (found, set(faults)) == ({}, {"a.csv", "b.csv"})

@@ -14,6 +14,7 @@ import pytest
 
 from grader.judge.run_notebook import CELL_OUTPUT, Execution, execute
 from grader.sandbox import Limits
+from tests import files_beside
 
 pytestmark = pytest.mark.server
 
@@ -116,10 +117,12 @@ def test_a_model_is_deployed_and_answers_and_everything_comes_out(run: Run, tmp_
     models = tmp_path / "work" / "models" / "forest"
     models.mkdir(parents=True)
     (models / "config.pbtxt").write_text(CONFIG)
-    execution = run(FOREST, DEPLOY, ASK, REPORT)
+    files_beside.write(tmp_path / "work")
+    execution = run(FOREST, DEPLOY, ASK, REPORT, files_beside.CELL)
     assert execution.errors == ()
     assert execution.findings == ()
-    assert execution.cells_run == 4
+    assert execution.cells_run == 5
+    assert text(execution, 5).strip() == files_beside.PRINTED
     assert "forest 1 is ready on fil" in text(execution, 2)
     assert text(execution, 3) == "True\n"
     assert (execution.repository / "forest/1/xgboost.json").stat().st_size > 1000

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pexpect
 import pytest
 from notebook_sample import save, tagged
 
+from tests import files_beside
 from workbook.assignments import Assignment, cells, submit
 from workbook.common.errors import WorkbookError
 from workbook.lab import reader_copy
@@ -58,6 +60,7 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     (models / "forest/2").mkdir()
     (models / "forest/run.sh").write_text("")
     (models / "forest/run.sh").chmod(0o755)
+    (sample.handout / "helper.py").write_text("")
     (models / ".ipynb_checkpoints").mkdir()
     (models / ".ipynb_checkpoints/config.pbtxt").write_text("")
     (models / "forest/1/__pycache__").mkdir()
@@ -66,16 +69,22 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     assert finished.returncode == 0, finished.stderr
     path = sample.handout / "a9__sample.zip"
     assert str(path) in finished.stdout
-    listed = "models/forest/1/xgboost.json (1 KB), models/forest/run.sh (1 KB)."
-    assert f"Made while you worked: {listed}" in finished.stdout
+    assert (
+        "The submission holds a9.ipynb, 5 files of the assignment, and 3 files of yours: "
+        "helper.py (1 KB), models/forest/1/xgboost.json (1 KB), models/forest/run.sh (1 KB)."
+    ) in finished.stderr
     with zipfile.ZipFile(path) as packed:
         assert packed.namelist() == [
             "a9.ipynb",
+            "checks.py",  # the course's: this student works in assignments/
+            "helper.py",
             "models/forest/1/.gitkeep",
             "models/forest/1/xgboost.json",
             "models/forest/2/",
             "models/forest/config.pbtxt",
             "models/forest/run.sh",
+            "run.sh",
+            "words.py",
         ]
         assert packed.read("a9.ipynb") == sample.release.read_bytes()
         modes = {i.filename: i.external_attr >> 16 & 0o777 for i in packed.infolist()}
@@ -303,7 +312,7 @@ def test_missing_files_links_and_odd_names_are_errors(
         "models/pipe",
     }
     assert all(f.todo for f in submission.errors)
-    assert submission.files == ("a9.ipynb", "models/forest/1/.gitkeep")
+    assert [f for f in submission.files if "/" in f] == ["models/forest/1/.gitkeep"]
 
 
 def test_names_that_are_not_graded_are_a_warning(sample: Assignment, done: dict[str, Any]) -> None:
@@ -317,6 +326,24 @@ def test_names_that_are_not_graded_are_a_warning(sample: Assignment, done: dict[
     assert {f.where for f in warnings} == {f"models/{name}" for name in names}
     assert {f.level for f in warnings} == {"warning"}
     assert submission.errors == ()
+
+
+def test_other_notebooks_and_too_many_files_are_errors(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    """A notebook of another assignment in the zip would be graded as handed in."""
+    shutil.copy(sample.release, sample.handout / "a9-Copy1.ipynb")
+    done["metadata"]["workbook"]["assignment"] = "a3__torchscript"
+    (sample.handout / "old.ipynb").write_text(json.dumps(done))
+    (sample.handout / "notes.ipynb").write_text("{}")
+    (sample.handout / "timestamp.txt").write_text("")
+    (sample.handout / "frames").mkdir()
+    for number in range(submit.MOST_ENTRIES):
+        (sample.handout / f"frames/{number}.txt").touch()
+    errors = {f.where: f for f in submit.check_submission(sample, run=False).errors}
+    assert set(errors) == {"old.ipynb", "timestamp.txt", "a9__sample"}
+    assert "a3__torchscript" in errors["old.ipynb"].what
+    assert "frames/ (2,000)" in errors["a9__sample"].todo
 
 
 def test_too_large_names_the_limit_and_the_biggest_files(
@@ -385,8 +412,13 @@ class TestRun:
     def test_finished_work_runs_in_its_folder(
         self, sample: Assignment, done: dict[str, Any]
     ) -> None:
+        """In an ordinary Jupyter kernel, as in JupyterLab, with the files beside the notebook."""
         own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-        done["cells"].append(own | {"id": "own", "source": "open('models/forest/config.pbtxt')"})
+        files_beside.write(sample.handout)
+        printed = "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        printed += textwrap.indent(files_beside.CELL, "    ")
+        printed += f"\nassert out.getvalue().strip() == {files_beside.PRINTED!r}"
+        done["cells"].append(own | {"id": "own", "source": printed})
         save(sample, done)
         before = sample.release.read_bytes()
         seen: list[tuple[int, int]] = []
@@ -394,6 +426,7 @@ class TestRun:
             sample, report=lambda done, total: seen.append((done, total))
         )
         assert submission.findings == ()
+        assert {*files_beside.NAMES} < {*submission.files}
         assert seen == [(count, 6) for count in range(1, 7)]
         assert sample.release.read_bytes() == before
 

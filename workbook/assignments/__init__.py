@@ -10,7 +10,7 @@
 On the command line: `workbook build`, `workbook submit`, `grader release`.
 """
 
-from .assignment import CLUTTER, Assignment, files, find, is_clutter, named
+from .assignment import CLUTTER, MOST_ENTRIES, Assignment, files, find, is_clutter, named
 from .build import build, programs_on_path
 from .gate import Leak, gate, leaks
 from .rebuild import update, update_all
@@ -18,6 +18,7 @@ from .release import release
 
 __all__ = [
     "CLUTTER",
+    "MOST_ENTRIES",
     "Assignment",
     "Leak",
     "build",

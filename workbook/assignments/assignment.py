@@ -24,8 +24,15 @@ from ..common import paths
 from ..common.errors import WorkbookError
 from . import cells
 
-CLUTTER = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".DS_Store", ".git"}
-"""Files and folders that tools leave behind: never copied, never submitted."""
+CLUTTER = {
+    *("__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".git", ".venv", ".workbook"),
+    *(".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini"),
+}
+"""Files and folders that tools and operating systems leave behind: never copied, never submitted,
+and left out of what is handed in."""
+
+MOST_ENTRIES = 2_000
+"""How many files and folders the grader takes of a submission."""
 
 MODULES = ("checks", "facts")
 """The modules that students get of every assignment. The field `modules` of a source's header

@@ -66,7 +66,7 @@ def leaks(handout: Path) -> list[Leak]:
             print(leak)         # a2.ipynb, cell 3, line 2: a solution marker: '### BEGIN SOLUTION'
     """
     found: list[Leak] = []
-    listed = _listed_files(handout)
+    listed = listed_files(handout)
     for path in files(handout):
         name = path.relative_to(handout).as_posix()
         if path.is_symlink():
@@ -86,8 +86,11 @@ def leaks(handout: Path) -> list[Leak]:
     return found
 
 
-def _listed_files(handout: Path) -> set[str]:
-    """The files beside the notebook that students get: of the starter, and modules."""
+def listed_files(handout: Path) -> set[str]:
+    """The files beside the notebook that students get: of the starter, and modules.
+
+    Empty if the notebook cannot be read.
+    """
     try:
         notebook = cells.read(handout / f"{handout.name.split('__')[0]}.ipynb")
         manifest = cells.manifest(notebook)

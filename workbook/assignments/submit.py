@@ -6,6 +6,10 @@ works there in another editor (`find_assignment`).
     a2__forest.zip
         a2.ipynb                the notebook, as it is saved
         models/forest/…         the model repository of the assignment
+        helper.py, rows.csv     what the student has put beside the notebook
+
+A submission holds everything in the student's folder but CLUTTER and the zip itself. The notebook
+runs among the same files when it is graded, so what it finds in JupyterLab it finds there.
 
 The zip of the same files has the same bytes each time. An *error* is something that would cost the
 student marks, or that the grader would refuse. A *warning* is something to look at, e.g. a task
@@ -21,6 +25,7 @@ import os
 import re
 import stat
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +35,8 @@ from ..common import paths
 from ..common.errors import ServerError, WorkbookError
 from ..notebooks.source import dotted
 from . import cells
-from .assignment import Assignment, find, is_clutter, named
+from .assignment import MOST_ENTRIES, Assignment, find, is_clutter, named
+from .gate import listed_files
 
 LIMIT = 100 * 2**20
 """What a submission may weigh before it is packed, in bytes."""
@@ -195,20 +201,31 @@ def points(submission: Submission) -> str:
     return text
 
 
-def added_files(submission: Submission) -> tuple[str, ...]:
-    """The files in the zip that were not handed out, such as models that the student made, with
-    their sizes: `models/forest/1/xgboost.json (31 KB)`.
-
-    Raises:
-        WorkbookError: the notebook cannot be read.
+def contents(submission: Submission) -> str:
+    """What the zip holds: the notebook, how many files came with the assignment, and by name and
+    size those that the student made or brought, such as `models/forest/1/xgboost.json (31 KB)`.
     """
     assignment = submission.assignment
-    given = {assignment.release.name, *assignment.manifest.files}
-    return tuple(
+    given = listed_files(assignment.handout)
+    files = [name for name in submission.files if (assignment.handout / name).is_file()]
+    own = [
         f"{name} ({max(1, (assignment.handout / name).stat().st_size // 1024):,} KB)"
-        for name in submission.files
-        if name not in given and not name.endswith("/")
+        for name in files
+        if name not in given and name != assignment.release.name
+    ]
+    count = len(given.intersection(files))
+    text = f"The submission holds {assignment.release.name}, {_files(count)} of the assignment"
+    if not own:
+        return f"{text}, and no other file."
+    more = f" and {len(own) - 20} more" * (len(own) > 20)
+    return (
+        f"{text}, and {_files(len(own))} of yours: {', '.join(own[:20])}{more}. What you do not "
+        "want to hand in, move out of the folder, and submit again."
     )
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"
 
 
 def check_submission(
@@ -242,6 +259,7 @@ def check_submission(
                 f"Put your notebook of {assignment.name} in its place.",
             )
         )
+    findings.extend(_other_notebooks(assignment, files))
     findings.extend(Finding("error", change.cell, change.sentence) for change in changes)
     findings.extend(
         Finding(
@@ -347,8 +365,10 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
     findings: list[Finding] = []
     files: list[str] = []
     sizes: dict[str, int] = {}
-    for path in _walk(assignment.handout, assignment.release.name):
+    for path in _below(assignment.handout) if assignment.handout.is_dir() else ():
         name = path.relative_to(assignment.handout).as_posix()
+        if name in (".", f"{assignment.name}.zip", f"{assignment.name}.zip.new"):
+            continue
         if path.is_symlink():
             findings.append(
                 Finding("error", name, "This is a link.", "Put the file itself in its place.")
@@ -362,6 +382,9 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
             findings.append(
                 Finding("error", shown, "The name has odd characters in it.", "Rename the file.")
             )
+        elif name == "timestamp.txt":
+            what = "The grader writes the time of handing in into a file of this name."
+            findings.append(Finding("error", name, what, "Rename your file."))
         elif not os.access(path, os.R_OK):
             findings.append(
                 Finding("error", name, "The file cannot be read.", f"Run: chmod u+r {name}")
@@ -378,8 +401,22 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
             "Rename it, and change the name wherever it is used.",
         )
         for name in files
-        if not all(map(is_plain, Path(name).parts[1:]))
+        if name.startswith("models/") and not all(map(is_plain, Path(name).parts[1:]))
     ]
+    entries = {*files, *(str(up) for name in files for up in list(Path(name).parents)[:-1])}
+    if len(entries) > MOST_ENTRIES:
+        tops = Counter(name.partition("/")[0] for name in files if "/" in name)
+        findings.append(
+            Finding(
+                "error",
+                assignment.name,
+                f"The submission has {len(entries):,} files and folders; {MOST_ENTRIES:,} are "
+                "allowed.",
+                "Move out of the folder what the notebook does not need. Most files are in: "
+                + ", ".join(f"{top}/ ({count:,})" for top, count in tops.most_common(3))
+                + ".",
+            )
+        )
     if sum(sizes.values()) > LIMIT:
         large = [name for name in sizes if sizes[name] >= 2**20]
         biggest = sorted(large or sizes, key=lambda name: -sizes[name])[:3]
@@ -389,7 +426,7 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
                 assignment.name,
                 f"The submission has {sum(sizes.values()) / 2**20:.0f} MB; {LIMIT >> 20} MB are "
                 "allowed.",
-                "Take out what the models do not need. The biggest files: "
+                "Move out of the folder what the notebook does not need. The biggest files: "
                 + ", ".join(f"{name} ({sizes[name] / 2**20:.0f} MB)" for name in biggest)
                 + ".",
             )
@@ -397,16 +434,8 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
     return tuple(sorted(files)), findings
 
 
-def _walk(handout: Path, notebook: str) -> Iterator[Path]:
-    """The notebook, and everything in models/ except clutter: files, links and empty folders."""
-    for top in (handout / notebook, handout / "models"):
-        if top.is_symlink() or top.is_file():
-            yield top
-        elif top.is_dir():
-            yield from _below(top)
-
-
 def _below(folder: Path) -> Iterator[Path]:
+    """Everything below a folder except clutter: files, links and empty folders."""
     held = [p for p in sorted(folder.iterdir()) if not is_clutter(p.name)]
     if not held:
         yield folder
@@ -415,6 +444,19 @@ def _below(folder: Path) -> Iterator[Path]:
             yield from _below(path)
         else:
             yield path
+
+
+def _other_notebooks(assignment: Assignment, files: tuple[str, ...]) -> Iterator[Finding]:
+    """An error for each notebook of another assignment: the grader would take it as handed in."""
+    for name in files:
+        path = assignment.handout / name
+        if path.suffix != ".ipynb" or path == assignment.release:
+            continue
+        with contextlib.suppress(WorkbookError):
+            other = cells.manifest(cells.read(path)).assignment
+            if other != assignment.name:
+                what = f"This is a notebook of {other[:80]}, and would be handed in with this zip."
+                yield Finding("error", name, what, "Move it out of the folder.")
 
 
 def _fresh(assignment: Assignment, name: str) -> str:

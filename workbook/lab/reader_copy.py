@@ -491,9 +491,10 @@ def _originals(home: Path) -> dict[str, _Original]:
     tracked, changed = _git_state(home)
     originals = {}
     for path in found:
-        name = path.relative_to(home).as_posix()
-        if path.is_symlink() or not path.is_file() or CLUTTER.intersection(path.parts):
+        inside = path.relative_to(home)
+        if path.is_symlink() or not path.is_file() or CLUTTER.intersection(inside.parts):
             continue
+        name = inside.as_posix()
         content = path.read_bytes()
         course: bytes | None = content
         if tracked is not None and name not in tracked:

@@ -57,7 +57,8 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         shutil.copytree(_THEME, place, dirs_exist_ok=True)
-        files = [p.relative_to(home) for p in home.glob("**/*") if p.is_file() and _is_shown(p)]
+        there = (p.relative_to(home) for p in home.glob("**/*") if p.is_file())
+        files = [path for path in there if _is_shown(path)]
         for file in files:
             (place / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(home / file, place / file)
@@ -75,7 +76,11 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
 
 
 def _is_shown(path: Path) -> bool:
-    """Whether pages show a file, or link to it: a picture, or a file of a notebook's models."""
+    """Whether pages show a file, or link to it: a picture, or a file of a notebook's models.
+
+    Args:
+        path: the file, relative to the folder of all lectures.
+    """
     beside = path.suffix not in (".md", ".ipynb") and {*FOLDERS}.intersection(path.parts)
     return path.suffix in IMAGES or (bool(beside) and not CLUTTER.intersection(path.parts))
 
