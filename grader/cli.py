@@ -9,6 +9,7 @@ results so far kept.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,7 @@ _KEPT = {
     "feedback": "The pages that were written are whole; the same command writes the rest.",
     "report": "The pages that were written are whole; the same command writes the rest.",
     "export": "A table is written whole, or not at all.",
+    "totals": "A table is written whole, or not at all.",
     "drop": "What is left is shown when the same command is given again.",
     "release": "Nothing was written.",
     "try": "Nothing of a trial is kept.",
@@ -217,20 +219,31 @@ def export(
     to: Annotated[
         Path | None, typer.Option(help="The file. Default: in grader/work/report/.")
     ] = None,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Refuse if somebody is not graded, or a written answer not read."
+        ),
+    ] = False,
 ) -> None:
     """Write the scores as the CSV that nbgrader, Canvas or Moodle takes.
 
     For Moodle it also writes the feedback pages as a zip that Moodle takes.
     """
+    from .classroom import late_penalties
     from .classroom.export import format_named, table
     from .classroom.export_moodle import feedback_zip
+    from .classroom.export_rows import list_names
+    from .classroom.records import read_reports
 
     classroom, which, columns = (
         Classroom.default(),
         which_assignments.named(assignment),
         format_named(format),
     )
-    made = table(classroom, which, columns, worksheet, column)
+    with classroom.lock():  # the due dates, or points by hand, may have changed since
+        late_penalties.refresh(classroom, which)
+    made = table(classroom, which, columns, worksheet, column, final=final)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
     out.print(f"  scores     {path}", soft_wrap=True)
@@ -239,8 +252,29 @@ def export(
         archive = path.with_suffix(".feedback.zip")
         write(archive, feedback_zip(classroom, which, made.places))
         out.print(f"  zip        {archive}", soft_wrap=True)
-    for note in made.notes:
-        err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
+    strangers = [report.source for report in read_reports(classroom) if report.waits]
+    waiting = f"In the inbox, and not graded: {list_names(strangers)}."
+    _show_notes([*made.notes, *[waiting] * bool(strangers)])
+
+
+@app.command()
+def totals(
+    to: Annotated[
+        Path | None, typer.Option(help="The file. Default: grader/work/report/totals.csv.")
+    ] = None,
+) -> None:
+    """Write one table over all assignments, with each student's total in percent.
+
+    `grader/work/grades.toml` can give weights, say how many assignments count, and excuse students.
+    """
+    from .classroom import totals as course
+
+    classroom = Classroom.default()
+    made = course.table(classroom)
+    path = to or classroom.report / "totals.csv"
+    write(path, made.text.encode())
+    out.print(f"  totals     {path}", soft_wrap=True)
+    _show_notes(made.notes)
 
 
 @app.command("cluster")
@@ -377,6 +411,12 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
     return any(report.waits for report in taken.reported)
 
 
+def _show_notes(notes: Iterable[str]) -> None:
+    """Print what an instructor should know of a table."""
+    for note in notes:
+        err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
+
+
 def _say_nothing_there(inbox: Path) -> None:
     """Say where submissions are put."""
     out.print("There is no submission yet. Put what students handed in into the inbox:")
@@ -411,6 +451,7 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
     """The points and flags of each student."""
     from .classroom import roster
+    from .classroom.ungraded import why_ungraded
 
     points = which.checks
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -421,11 +462,12 @@ def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
         earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
         flags = ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags))
         colour = "red" if student in outcome.failed else "yellow"
-        table.add_row(escape(student), f"{earned:g}", f"[{colour}]{escape(flags)}[/]")
+        shown = "-" if why_ungraded(student, graded, which) else f"{earned:g}"
+        table.add_row(escape(student), shown, f"[{colour}]{escape(flags)}[/]")
     known = roster.read(classroom)
     for missing in known.without(classroom.results_index(which.name)) if known else ():
         table.add_row(escape(missing.id), "", "[dim]no submission[/]")
-    table.caption = f"of {sum(points.values()):g} points that checks give"
+    table.caption = f"of {sum(points.values()):g} points that checks give; -: not graded"
     return table
 
 

@@ -34,6 +34,7 @@ from ..judge import grade_submission, scratch
 from ..vocabulary.results import Flag, Graded, Status, Verdict
 from . import cluster, deadlines, gradebook, intake, progress_bar, roster
 from .classroom import Classroom
+from .ungraded import MAYBE_MACHINE, NOT_GRADED
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -43,13 +44,9 @@ if TYPE_CHECKING:
 Grader = Callable[[Path, str, grade_submission.Settings], Graded]
 Keyer = Callable[[Path, str, grade_submission.Settings], str]
 
-#: The flag of a submission that could not be graded.
-NOT_GRADED = "not graded"
-#: Flags that may be the machine's fault. A submission with one of them, or with a check that
-#: crashed, is graded a second time in the next run.
-MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
-#: The flag of a submission whose second result has such a flag, or a crashed check, too. After
-#: that, only --force grades it again.
+#: The flag of a submission whose second result has a flag of `MAYBE_MACHINE`, or a crashed check,
+#: too. With the first such result, the next run grades it a second time; after that, only --force
+#: grades it again.
 TWICE = "tried twice"
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from . import export_canvas, export_moodle, export_nbgrader
+from . import export_canvas, export_moodle, export_nbgrader, export_rows
 from .classroom import Classroom
 from .export_rows import Export
 
@@ -43,6 +43,8 @@ def table(
     format: Format,
     worksheet: Path | None = None,
     column: str = "",
+    *,
+    final: bool = False,
 ) -> Export:
     """The scores of an assignment as CSV that the other system takes.
 
@@ -57,10 +59,20 @@ def table(
         worksheet: for Canvas and Moodle the file that the system gave. It knows the students and
             the assignment by ids that stand in this file only.
         column: for Canvas, the assignment's title there, where it cannot be found by itself.
+        final: refuse a table in which points are open: see `export_rows.open_points`.
 
     Raises:
-        WorkbookError: the system's file is missing, or is not what it should be.
+        WorkbookError: the system's file is missing, or is not what it should be; or the scores are
+            to be final, and are not.
     """
+    if final and (
+        left := export_rows.open_points(export_rows.rows(classroom, assignment).values())
+    ):
+        raise WorkbookError(
+            f"These scores are not final yet. {' '.join(left)}",
+            where=str(classroom.report / f"{assignment.name}.html"),
+            todo="Settle that, or export without --final: who is not graded gets no points then.",
+        )
     if format == "nbgrader":
         return export_nbgrader.table(classroom, assignment)
     if worksheet is None:

@@ -12,7 +12,7 @@ imports the result. Read in instructure/canvas-lms:
   there and is empty now is deleted; `EX` excuses.
 
 So the columns of the student and this assignment's column go out, and nothing else. A line without
-a submission here keeps the score that Canvas has.
+points here keeps the score that Canvas has. Who is excused gets `EX`.
 """
 
 from __future__ import annotations
@@ -85,10 +85,12 @@ def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: 
         written[row.student] = line[id_at].strip()
         if line[at].strip().upper() == "EX":
             excused.append(row.student)
-        elif row.mark is not None:
-            kept[-1] = number(row.mark.total, comma)
+        elif row.excused:
+            kept[-1] = "EX"
+        elif row.points is not None:
+            kept[-1] = number(row.points, comma)
     notes = [*export_rows.notes(found.values())]
-    if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
+    if lost := [id for id, row in found.items() if row.points is not None and id not in written]:
         notes.append(f"Graded, but not in Canvas's gradebook: {list_names(lost)}.")
     if nobody:
         notes.append(f"In Canvas, but nobody of the class; left as it was: {list_names(nobody)}.")

@@ -44,8 +44,9 @@ from .private import without_paths
 from .spreadsheet import Sheet, column, number, safe
 
 _WHAT = "Moodle's grading worksheet"
-#: This module's own feedback begins with this text, and is replaced. A person's feedback is kept.
+#: This module's own feedback begins with one of these texts, and is replaced. A person's is kept.
 _OURS = "<p>Graded automatically."
+_NOT_YET = "<p>Not graded yet."
 _NUMBER = re.compile(r"\D*(\d+)")
 
 
@@ -87,14 +88,14 @@ def table(classroom: Classroom, assignment: Assignment, worksheet: Path) -> Expo
             nobody.append(shown(texts[-1] if texts else cells[0]))
         else:
             written[row.student] = id[1] if id else ""
-            if row.mark is not None:
-                line[at.grade] = number(row.mark.total, comma)
+            if row.points is not None:
+                line[at.grade] = number(row.points, comma)
             if at.feedback is not None and _is_free(cells[at.feedback]):
                 text = _feedback(assignment, row, results.get(row.student))
                 line[at.feedback] = without_paths(shown(text), classroom.home)
         lines.append(line)
     notes = [*export_rows.notes(found.values())]
-    if lost := [id for id, row in found.items() if row.mark is not None and id not in written]:
+    if lost := [id for id, row in found.items() if row.points is not None and id not in written]:
         notes.append(f"Graded, but not in the worksheet: {list_names(lost)}.")
     if nobody:
         notes.append(
@@ -234,11 +235,15 @@ def _refusal(sheet: Sheet, why: str) -> WorkbookError:
 def _is_free(feedback: str) -> bool:
     """Whether a cell holds no feedback that a person wrote."""
     text = feedback.strip()
-    return not text or text == "-" or text.startswith(_OURS)
+    return not text or text == "-" or text.startswith((_OURS, _NOT_YET))
 
 
 def _feedback(assignment: Assignment, row: Row, graded: Graded | None) -> str:
     """The feedback in HTML, which is what Moodle's editor has, on one line."""
+    if row.excused:
+        return f"{_OURS} You are excused from this assignment.</p>"
+    if row.ungraded is not None:
+        return f"{_NOT_YET} {escape(row.ungraded.answer)}</p>".replace("\n", "<br>")
     if row.mark is None or graded is None:
         return f"{_OURS} {NO_SUBMISSION.capitalize()}.</p>"
     mark = row.mark

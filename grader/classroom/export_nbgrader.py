@@ -2,8 +2,9 @@
 
 nbgrader's CsvExportPlugin (jupyter/nbgrader, nbgrader/plugins/export.py) writes a line for each
 student of the gradebook, with 0 points where there is no submission. This does the same for the
-students of the class list. After nbgrader's columns come the days late, the extension in days, and
-what is missing: "no submission", or written answers that nobody has read.
+students of the class list. Who handed in and is not graded, and who is excused, has no points here:
+the cells are empty. After nbgrader's columns come the days late, the extension in days, and what is
+missing, such as "no submission", or written answers that nobody has read.
 """
 
 from __future__ import annotations
@@ -45,10 +46,15 @@ def table(classroom: Classroom, assignment: Assignment) -> Export:
 def _row(assignment: str, most: float, row: Row) -> list[object]:
     mark, standing = row.mark, row.standing
     due = standing.due.replace(tzinfo=None) if standing else mark.due if mark else None
+    points: tuple[object, ...] = (0.0, 0.0, 0.0, most)  # as nbgrader has it without a submission
+    if row.excused or row.ungraded:
+        points = ("", "", "", most)
+    elif mark:
+        points = (mark.score, mark.penalty, mark.total, mark.most)
     values: list[object] = [
         *(assignment, due or "", (mark and mark.submitted) or "", row.student),
         *(row.last_name, row.first_name, row.email),
-        *((mark.score, mark.penalty, mark.total, mark.most) if mark else (0.0, 0.0, 0.0, most)),
+        *points,
         standing.days if standing and mark else "",
         round(standing.extension / _DAY, 2) if standing else "",
         row.status,

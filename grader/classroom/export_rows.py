@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from workbook.assignments import Assignment
 
-from . import by_hand, gradebook, intake, roster, standings
+from . import by_hand, grade_rules, gradebook, intake, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, fold
+from .ungraded import Ungraded, ungraded
 
 NO_SUBMISSION = "no submission"
+EXCUSED = "excused"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Row:
         name: the full name where it is known, else the name that the submission came with.
         first_name, last_name, email: as the class list has them, else nbgrader's gradebook.
         mark: the gradebook's entry; None without a submission.
+        ungraded: why a submission has no mark: the points in `mark` are not the student's.
+        excused: whether the student is excused from the assignment.
         stale: the cells that a person graded, and that have changed since.
         standing: how the submission stands to the due date; None where there is no due date.
         system, number: the system that the submission came from, and its number of the student.
@@ -35,14 +39,27 @@ class Row:
     last_name: str = ""
     email: str = ""
     mark: Mark | None = None
+    ungraded: Ungraded | None = None
+    excused: bool = False
     stale: tuple[str, ...] = ()
     standing: standings.Standing | None = None
     system: str = ""
     number: str = ""
 
     @property
+    def points(self) -> float | None:
+        """The points that count; None where the student has no mark, or is excused."""
+        if self.mark is None or self.ungraded is not None or self.excused:
+            return None
+        return self.mark.total
+
+    @property
     def status(self) -> str:
-        """What an instructor should know: no submission, answers to be read, or changed since."""
+        """What an instructor should know: why there are no points, or what a person has to do."""
+        if self.excused:
+            return EXCUSED
+        if self.ungraded is not None:
+            return f"not graded: {self.ungraded.why}"
         if self.mark is None:
             return NO_SUBMISSION
         unread = self.mark.by_hand - len(self.stale)
@@ -78,8 +95,10 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     listed = known.students if known else {}
     marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
     stale = by_hand.stale(classroom, assignment.name)
+    without_mark = ungraded(classroom, assignment, marks)
+    rules = grade_rules.read(classroom)
     found = {}
-    for student in sorted({*listed, *marks}):
+    for student in sorted({*listed, *marks, *without_mark}):
         mark, person = marks.get(student), listed.get(student)
         record = intake.record(classroom, assignment.name, student) if mark else None
         came = record.name if record else student
@@ -91,6 +110,8 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             last_name=person.last_name if person else mark.last_name if mark else "",
             email=person.email if person else mark.email if mark else "",
             mark=mark,
+            ungraded=without_mark.get(student),
+            excused=rules.is_excused(assignment, student),
             stale=tuple(one.cell for one in stale.get(student, [])),
             standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",
@@ -99,13 +120,19 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     return found
 
 
-def notes(found: Iterable[Row]) -> tuple[str, ...]:
-    """What an instructor should know before the scores leave: what is unread, who is missing."""
-    found = list(found)
-    unread = [r.student for r in found if r.mark and r.mark.by_hand > len(r.stale)]
-    stale = [f"{row.student} ({', '.join(row.stale)})" for row in found if row.stale]
-    missing = [row.student for row in found if row.mark is None]
+def open_points(found: Iterable[Row]) -> tuple[str, ...]:
+    """What keeps the scores from being final: who is not graded, unread answers, old points."""
+    found = [row for row in found if not row.excused]
+    failed = [row.student for row in found if row.ungraded]
+    judged = [row for row in found if row.mark and not row.ungraded]
+    unread = [r.student for r in judged if r.mark and r.mark.by_hand > len(r.stale)]
+    stale = [f"{row.student} ({', '.join(row.stale)})" for row in judged if row.stale]
     texts = []
+    if failed:
+        texts.append(
+            f"Handed in, but not graded: {list_names(failed)}. Nothing is written into their "
+            "cells. The class report says why, what to do, and what to answer them."
+        )
     if unread:
         texts.append(
             f"Written answers of {len(unread)} are not read yet: {list_names(unread)}. Their "
@@ -116,8 +143,19 @@ def notes(found: Iterable[Row]) -> tuple[str, ...]:
             f"Changed since a person graded it: {list_names(stale)}. The points given before still "
             "count."
         )
+    return tuple(texts)
+
+
+def notes(found: Iterable[Row]) -> tuple[str, ...]:
+    """What an instructor should know before the scores leave: what is open, and who is missing."""
+    found = list(found)
+    missing = [row.student for row in found if row.status == NO_SUBMISSION]
+    excused = [row.student for row in found if row.excused]
+    texts = [*open_points(found)]
     if missing:
         texts.append(f"Without a submission: {list_names(missing)}.")
+    if excused:
+        texts.append(f"Excused: {list_names(excused)}.")
     return tuple(texts)
 
 

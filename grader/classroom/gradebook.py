@@ -51,6 +51,7 @@ class Mark:
         parts: (points, most) of each graded cell, by its id, such as `a2.forest`.
         comments: the comment that a person wrote about a cell, by the cell's id.
         unread: the ids of the cells that a person still has to read.
+        given: the ids of the cells for which a person gave points.
         submitted, due: times in UTC, where they are known.
         first_name, last_name, email, number: the gradebook's data of the student; mostly empty.
     """
@@ -63,6 +64,7 @@ class Mark:
     parts: dict[str, tuple[float, float]]
     comments: dict[str, str] = dataclasses.field(default_factory=dict)
     unread: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
     submitted: datetime.datetime | None = None
     due: datetime.datetime | None = None
     first_name: str = ""
@@ -345,11 +347,20 @@ def _read_only(classroom: Classroom) -> sqlite3.Connection:
 
 
 def written_keys(classroom: Classroom, assignment: str) -> dict[str, str]:
+    """As `keys`, but only where the time of the submission is the gradebook's, too."""
+    return {
+        student: key
+        for student, key in keys(classroom, assignment).items()
+        if _content(classroom.submission(student, assignment) / "timestamp.txt")
+        == _content(classroom.autograded / student / assignment / "timestamp.txt")
+    }
+
+
+def keys(classroom: Classroom, assignment: str) -> dict[str, str]:
     """The key of the result that is in the gradebook, by student.
 
-    A student is left out unless the gradebook has the submission, the autograded notebook has a
-    key, and the time stamps of the submission and of the autograded notebook are equal. This
-    function reads the database without nbgrader, whose import takes seconds.
+    A student is left out unless the gradebook has the submission, and the autograded notebook has a
+    key. This function reads the database without nbgrader, whose import takes seconds.
     """
     try:
         with contextlib.closing(_read_only(classroom)) as database:
@@ -362,15 +373,11 @@ def written_keys(classroom: Classroom, assignment: str) -> dict[str, str]:
         return {}
     found = {}
     for (student,) in rows:
-        folder = classroom.autograded / student / assignment
-        theirs = classroom.submission(student, assignment) / "timestamp.txt"
         try:
-            (notebook,) = folder.glob("*.ipynb")
-            key = json.loads(notebook.read_bytes())["metadata"]["grader"]["key"]
+            (notebook,) = (classroom.autograded / student / assignment).glob("*.ipynb")
+            found[student] = json.loads(notebook.read_bytes())["metadata"]["grader"]["key"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if _content(theirs) == _content(folder / "timestamp.txt"):
-            found[student] = key
     return found
 
 
@@ -406,6 +413,7 @@ def _mark(submission: Any) -> Mark:
         },
         comments={dotted(c.name): c.manual_comment for c in comments if c.manual_comment},
         unread=frozenset(dotted(grade.name) for grade in grades if grade.needs_manual_grade),
+        given=frozenset(dotted(grade.name) for grade in grades if grade.manual_score is not None),
         submitted=submission.timestamp,
         due=submission.duedate,
         first_name=student.first_name or "",

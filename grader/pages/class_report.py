@@ -12,11 +12,12 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
-from ..classroom import by_hand, deadlines, intake, roster, similarity, standings
+from ..classroom import by_hand, deadlines, grade_rules, intake, roster, similarity, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from ..classroom.ungraded import ungraded
 from ..vocabulary import own
 from ..vocabulary.panel import LOOKS, marked
 from ..vocabulary.results import CheckResult, Graded
@@ -46,26 +47,40 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
     found = {who: explain(graded, assignment).results for who, graded in results.items()}
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
-    missing = [student.id for student in known.without(results)] if known else []
     by_student = marks(classroom, assignment)
+    without_mark = ungraded(classroom, assignment, by_student)
+    rules = grade_rules.read(classroom)
+    listed = {*results, *without_mark, *(known.students if known else ())}
+    excused = {student for student in listed if rules.is_excused(assignment, student)}
+    missing = listed - results.keys() - without_mark.keys() - excused
     points = assignment.checks
-    scores = [mark.total for mark in by_student.values()] or [0.0]
+    counted = [by_student[who] for who in results if who not in {*without_mark, *excused}]
+    scores = [mark.total for mark in counted] or [0.0]
     most = most_points(assignment)
     text = render(
         "class.html",
         assignment=assignment.name,
         title=title(assignment),
         most=most,
-        unread=sum(mark.by_hand for mark in by_student.values()),
+        unread=sum(mark.by_hand for mark in counted),
         rows=[
             {
-                **_row(by_student[who], names.get(who, ""), results[who], found[who], points),
-                "late": _late(classroom, assignment, by_student[who]),
+                **_row(by_student.get(who), who, results.get(who), found.get(who, {}), points),
+                "name": names.get(who, "") if names.get(who) != who else "",
+                "late": _late(classroom, assignment, by_student[who]) if who in results else "",
+                "state": "excused"
+                if who in excused
+                else "not graded"
+                if who in without_mark
+                else "no submission"
+                if who in missing
+                else "",
             }
-            if who in results
-            else {"student": who, "name": names[who], "cells": []}
-            for who in sorted([*results, *missing])
+            for who in sorted(listed)
         ],
+        ungraded={who: why for who, why in without_mark.items() if who not in excused},
+        excused=len(excused),
+        has_penalty=any(mark.penalty for mark in counted),
         has_due=deadlines.of(classroom, assignment.name) is not None,
         submissions=len(results),
         missing=len(missing),
@@ -91,7 +106,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         same_data=_same_data(results),
         default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
-        not_graded=intake.read_reports(classroom),
+        in_inbox=intake.read_reports(classroom),
         similar=similarity.groups(
             similarity.solution_texts(classroom, assignment, results), assignment
         ),
@@ -119,12 +134,19 @@ _Results = dict[str, CheckResult]
 
 
 def _row(
-    mark: Mark, name: str, graded: Graded, results: _Results, points: dict[str, float]
+    mark: Mark | None,
+    student: str,
+    graded: Graded | None,
+    results: _Results,
+    points: dict[str, float],
 ) -> dict[str, Any]:
-    """A student's row of the table."""
+    """A student's row of the table; without a result it has no cells."""
+    if mark is None or graded is None:
+        return {"student": student, "cells": []}
     return {
-        "student": mark.student,
-        "name": name if name != mark.student else "",
+        "student": student,
+        "before": mark.score,
+        "penalty": mark.penalty,
         "total": mark.total,
         "cells": [_cell(results.get(id), id, mark) for id in points],
         "flags": ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags)),

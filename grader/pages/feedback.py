@@ -7,11 +7,12 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from ..classroom import deadlines, roster, standings
+from ..classroom import deadlines, grade_rules, roster, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from ..classroom.ungraded import ungraded
 from ..vocabulary.results import Graded
 from . import due
 from .answers import answers
@@ -49,15 +50,34 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
     zone = deadlines.timezone(classroom)
+    without_mark = ungraded(classroom, assignment, by_student)
+    rules = grade_rules.read(classroom)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]
         standing = standings.standing(classroom, assignment, student, mark.score)
         late = due.sentence(standing, zone, mark.penalty)
-        text = _page(assignment, names.get(student, ""), graded, mark, late)
+        text = _page(
+            assignment,
+            names.get(student, ""),
+            graded,
+            mark,
+            late=late,
+            not_graded=without_mark[student].answer if student in without_mark else "",
+            excused=rules.is_excused(assignment, student),
+        )
         save(places[student], without_paths(text, classroom.home))
 
 
-def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark, late: str) -> str:
+def _page(
+    assignment: Assignment,
+    name: str,
+    graded: Graded,
+    mark: Mark,
+    *,
+    late: str,
+    not_graded: str,
+    excused: bool,
+) -> str:
     explained = explain(graded, assignment)
     parts = {
         id: mark.parts.get(id, (result.credit * assignment.checks[id], assignment.checks[id]))
@@ -80,10 +100,14 @@ def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark, late: s
         total=mark.total,
         most=most_points(assignment),
         late=late,
+        not_graded=not_graded,
+        excused=excused,
+        before=mark.score,
         penalty=mark.penalty,
         unread=mark.by_hand,
         notes=[note for note in dict.fromkeys(notes) if note],
-        boxes=boxes(explained, parts),
+        # The reason why nothing could be read is in `not_graded`.
+        boxes=boxes(explained, parts) if is_read or not not_graded else [],
         answers=answers(assignment, graded, mark) if is_read else [],
         comments={id: s for id, s in mark.comments.items() if id not in assignment.written},
         errors=[

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from workbook.assignments import Assignment, cells
 
-from ..classroom import deadlines, gradebook, names, roster
+from ..classroom import deadlines, grade_rules, gradebook, names, roster
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
 from ..vocabulary import panel
@@ -32,7 +32,10 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     ours = sorted(Path(__file__).parent.glob("*.py"))
     theirs = sorted(Path(names.__file__).parent.glob("*.py"))
     code = (*ours, *theirs, Path(panel.__file__), *sorted(_TEMPLATES.iterdir()))
-    lists = (classroom.gradebook, roster.path(classroom), deadlines.path(classroom))
+    lists = (
+        *(classroom.gradebook, roster.path(classroom)),
+        *(deadlines.path(classroom), grade_rules.path(classroom)),
+    )
     stale = sorted((classroom.home / "by_hand" / assignment.name).glob("*.json"))
     intake = classroom.home / "intake"
     came = (intake / "reported.json", *sorted((intake / assignment.name).glob("*.json")))

@@ -31,13 +31,14 @@ from grader.classroom import (
     intake,
     names,
     spreadsheet,
+    ungraded,
 )
 from grader.classroom.classroom import Classroom
 from grader.classroom.export_rows import Row
 from grader.cli import app
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report
-from grader.vocabulary.results import CheckResult, Graded, Verdict
+from grader.vocabulary.results import CheckResult, Flag, Graded, Status, Verdict
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
@@ -470,6 +471,132 @@ def test_what_changed_since_a_person_graded_it_is_said(
     page = class_report.page(a_class, toy).read_text()
     for words in ("Graded by hand, and changed since", "Good &lt;b&gt;", "It was that."):
         assert words in page
+
+
+def read_all(where: Classroom, toy: Assignment, folder: Path) -> dict[str, dict[str, str]]:
+    """What each system reads as the points of dora, bela and anna, by format and student."""
+    moodle = export.table(where, toy, "moodle", sheet(folder / "m.csv", MOODLE, moodle_rows()))
+    rows = canvas_rows()
+    rows[5][6] = ""  # without the EX that the fixture has for dora
+    canvas = export.table(where, toy, "canvas", sheet(folder / "c.csv", CANVAS, rows))
+    table = csv.DictReader(io.StringIO(export.table(where, toy, "nbgrader").text))
+    ids = {id: (str(moodle), str(canvas)) for id, (_, moodle, canvas, _, _) in CLASS.items()}
+    read, scores = moodle_reads(moodle.text), canvas_reads(canvas.text)[2]
+    return {
+        "moodle": {id: read[number][0] for id, (number, _) in ids.items()},
+        "canvas": {id: scores[number] for id, (_, number) in ids.items()},
+        "nbgrader": {row["student_id"]: row["score"] for row in table},
+        "feedback": {id: read[number][1] for id, (number, _) in ids.items()},
+    }
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_failure_of_the_grader_is_no_zero(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, lost: bool
+) -> None:
+    """The judge ended before it was done; or a run was stopped before it had graded this one."""
+    index = a_class.results_index(toy.name)
+    before = a_class.find(toy.name, index["dora"])
+    assert before is not None
+    ended = before.verdict.model_copy(
+        update={
+            "checks": tuple(
+                c.model_copy(update={"status": "error"}) for c in before.verdict.checks
+            ),
+            "flags": (Flag(kind="judge ended", detail="It ended <b>."),),
+        }
+    )
+    try:
+        if lost:
+            a_class.save_results_index(toy.name, {**index, "dora": "e" * 64})
+        else:
+            a_class.store(before.model_copy(update={"verdict": ended}))
+        read = read_all(a_class, toy, tmp_path)
+        with pytest.raises(WorkbookError, match="Handed in, but not graded: dora"):
+            export.table(a_class, toy, "nbgrader", final=True)
+        class_report.write_class_report(a_class, toy)
+        page = class_report.page(a_class, toy).read_text()
+    finally:
+        a_class.store(before)
+        a_class.save_results_index(toy.name, index)
+    systems = ("moodle", "canvas", "nbgrader")
+    assert [read[system]["dora"] for system in systems] == ["", "", ""]
+    assert [read[system]["bela"] for system in systems] == ["7.50", "7.50", "7.5"]
+    answer = "and is not graded yet"
+    assert read["feedback"]["dora"].startswith("<p>Not graded yet.")
+    assert answer in read["feedback"]["dora"]
+    assert "from 7.5 to 15" in page
+    assert "Handed in, and not graded" in page
+    assert answer in page
+
+
+@pytest.mark.parametrize(
+    ("flag", "status", "answer"),
+    [
+        ("not graded", "error", "You need not do anything"),
+        ("judge ended", "error", "You need not do anything"),
+        ("runner ended", "not attempted", "You need not do anything"),
+        ("", "error", "You need not do anything"),
+        ("unreadable", "not attempted", "Hand in again: `workbook submit a9`"),
+        ("stopped", "not attempted", None),
+        ("runner ended", "failed", None),
+        ("", "waits", None),
+    ],
+)
+def test_what_is_the_graders_fault(
+    toy: Assignment, flag: str, status: Status, answer: str | None
+) -> None:
+    checks = tuple(CheckResult(id=id, sentence="", status=status, credit=0) for id in toy.checks)
+    flags = (Flag(kind=flag, detail="It ended."),) if flag else ()
+    verdict = Verdict(assignment=toy.name, checks=checks, flags=flags)
+    graded = Graded(key="f" * 64, assignment=toy.name, verdict=verdict, notebook="", sandbox="")
+    found = ungraded.why_ungraded("anna", graded, toy)
+    assert (found is None) == (answer is None)
+    assert found is None or (answer and answer in found.answer)
+
+
+def test_a_person_settles_what_the_grader_could_not(toy: Assignment) -> None:
+    error = CheckResult(id="a9.first", sentence="", status="error", credit=0)
+    good = CheckResult(id="a9.second", sentence="", status="passed", credit=1)
+    verdict = Verdict(assignment=toy.name, checks=(error, good))
+    graded = Graded(
+        key="f" * 64, assignment=toy.name, verdict=verdict, notebook="{}", sandbox="none"
+    )
+    found = ungraded.why_ungraded("anna", graded, toy)
+    assert found
+    assert "points for a9.first in `grader formgrader`" in found.todo
+    mark = gradebook.Mark("anna", 15, 20, 0, 0, {}, given=frozenset({"a9.first"}))
+    assert ungraded.why_ungraded("anna", graded, toy, mark) is None
+
+
+def test_final_scores_have_no_unread_answer(a_class: Classroom, toy: Assignment) -> None:
+    with pytest.raises(WorkbookError, match="Written answers of 1 are not read yet: anna"):
+        export.table(a_class, toy, "nbgrader", final=True)
+
+
+def test_who_is_excused_gets_no_points_and_loses_none(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    rules = a_class.home / "grades.toml"
+    try:
+        rules.write_text('[excused]\na9 = ["bela", "cy"]\n')
+        read = read_all(a_class, toy, tmp_path)
+        made = export.table(a_class, toy, "nbgrader")
+        class_report.write_class_report(a_class, toy)
+        page = class_report.page(a_class, toy).read_text()
+        rules.write_text('[excused]\na9 = ["nobody"]\n')
+        with pytest.raises(WorkbookError, match="nobody is not in the class list"):
+            export.table(a_class, toy, "nbgrader")
+    finally:
+        rules.unlink()
+    systems = ("moodle", "canvas", "nbgrader")
+    assert [read[system]["bela"] for system in systems] == ["", "EX", ""]
+    assert [read[system]["cy"] for system in systems] == ["", "EX", ""]
+    assert [read[system]["dora"] for system in systems] == ["0.00", "0.00", "0.0"]
+    assert "excused from this assignment" in read["feedback"]["cy"]
+    assert made.notes[-1] == "Excused: bela, cy."
+    assert "2 excused" in page
+    assert "mean 7.5, from 0 to 15" in page
 
 
 @pytest.mark.parametrize("format", ["canvas", "moodle"])
