@@ -22,7 +22,9 @@ options:
     options = { penalty_method = "zero" }
 
 What the file does not name stays as nbgrader has it. Days are counted from the due date, with a
-student's extension. A submission that states no time is never late.
+student's extension, by the clock of the time zone: the first late day ends at the due time on the
+next day, also where a day has 23 or 25 hours because the clocks change. A submission that states no
+time is never late.
 
 `late_penalties.py` gives all of this to nbgrader. So `grader autograde` and `nbgrader autograde`
 give the same marks.
@@ -127,11 +129,17 @@ class Deadline(BaseModel):
         return utc(self.due_for(student)) - utc(self.due)
 
     def days_late(self, student: str, submitted: datetime.datetime) -> int:
-        """How many days after the due date it was handed in; each day begun counts."""
-        late = utc(submitted) - utc(self.due_for(student))
-        if late <= datetime.timedelta(minutes=self.grace_minutes):
+        """How many days after the due date it was handed in; each day begun counts.
+
+        The grace is real time. Days are counted by the clock of the due date's time zone.
+        """
+        due = self.due_for(student)
+        if utc(submitted) - utc(due) <= datetime.timedelta(minutes=self.grace_minutes):
             return 0
-        return math.ceil(late / _DAY)
+        by_clock = submitted.astimezone(due.tzinfo).replace(tzinfo=None) - due.replace(tzinfo=None)
+        return max(
+            1, math.ceil(by_clock / _DAY)
+        )  # an hour that comes twice is late the second time
 
     def penalty(self, days: int, most: float) -> float:
         """The points that late days cost by this file's own rules, before the score limits them.
@@ -285,7 +293,9 @@ def _in_zone(deadline: Deadline, zone: datetime.tzinfo | None) -> Deadline:
             raise ValueError(
                 'No time zone is given: write `timezone = "Europe/Berlin"` as the first line.'
             )
-        return time if time.tzinfo else time.replace(tzinfo=zone)
+        if time.tzinfo is None:
+            return time.replace(tzinfo=zone)
+        return time.astimezone(zone) if zone else time
 
     moved = {
         who: placed(what) if isinstance(what, datetime.datetime) else what

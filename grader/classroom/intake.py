@@ -160,8 +160,8 @@ def _without_time(classroom: Classroom, found: dict[str, list[Record]]) -> Itera
         short = name.split("__")[0]
         reason = (
             f"{name} has a due date, and nothing says when {who} submissions{which} were handed "
-            f"in: they count as on time.{says} Put Moodle's grading worksheet into the inbox, or write "
-            f"the times into [{short}.handed_in]."
+            f"in: they count as on time.{says} Put Moodle's grading worksheet into the inbox, or "
+            f"write the times into [{short}.handed_in]."
         )
         yield Reported(
             source=deadlines.path(classroom).name, reason=records.short(reason), waits=False

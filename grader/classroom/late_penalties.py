@@ -9,6 +9,7 @@ already: the file may have changed, or a person may have given points since.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,9 @@ def points(
     if deadline.plugin:
         lost = _by_plugin(deadline, student, score, seconds)
     else:
-        lost = deadline.penalty(-int(-seconds // 86_400), most)
+        due = deadlines.utc(deadline.due_for(student))
+        submitted = due + datetime.timedelta(seconds=seconds)
+        lost = deadline.penalty(deadline.days_late(student, submitted), most)
     return max(0.0, min(lost, score))
 
 

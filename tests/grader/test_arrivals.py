@@ -360,6 +360,25 @@ def test_worksheets_of_other_languages(tmp_path: Path, language: str, separator:
 
 
 @pytest.mark.parametrize(
+    ("zone", "written", "utc"),
+    [
+        ("Europe/Berlin", "Sunday, 25 October 2026, 2:30 AM", "2026-10-25 00:30"),  # comes twice
+        ("Europe/Berlin", "Sunday, 25 October 2026, 3:30 AM", "2026-10-25 02:30"),
+        ("America/Sao_Paulo", "Saturday, 16 February 2019, 11:30 PM", "2019-02-17 01:30"),
+        ("Europe/Moscow", "Tuesday, 29 February 2028, 11:59 PM", "2028-02-29 20:59"),
+        ("Asia/Shanghai", "Wednesday, 1 March 2028, 12:00 AM", "2028-02-29 16:00"),
+    ],
+)
+def test_a_worksheets_times_are_of_the_zone(
+    tmp_path: Path, zone: str, written: str, utc: str
+) -> None:
+    """Of an hour that comes twice the first counts: that is for the student's good."""
+    (tmp_path / "a.csv").write_text(f'Identifier,Last modified (submission)\nP1,"{written}"\n')
+    found, _ = worksheet.handed_in(tmp_path, ZoneInfo(zone))
+    assert f"{found['1']:%Y-%m-%d %H:%M}" == utc
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("Grade,Name\n1,Anna\n", "it has other columns"),

@@ -73,9 +73,9 @@ def test_due_dates_and_extensions(tmp_path: Path) -> None:
         ("2026-10-24 09:59", 0),
         ("2026-10-24 10:10", 0),
         ("2026-10-24 10:10:01", 1),
-        ("2026-10-25 10:00", 1),
-        ("2026-10-25 10:00:01", 2),
-        ("2026-11-24 10:00", 31),
+        ("2026-10-25 11:00", 1),  # 25 hours later it is noon again: the clocks were set back
+        ("2026-10-25 11:00:01", 2),
+        ("2026-11-24 11:00", 31),
     ],
 )
 def test_each_day_begun_counts(tmp_path: Path, submitted: str, days: int) -> None:
@@ -83,6 +83,79 @@ def test_each_day_begun_counts(tmp_path: Path, submitted: str, days: int) -> Non
     assert deadline is not None
     assert deadline.days_late("eve", utc(submitted)) == days
     assert deadline.penalty(days, 20) == min(2 * days, 10)
+
+
+#: By time zone: when work is due, when it was handed in, both by the zone's clock, and the days.
+BY_CLOCK = {
+    "Europe/Berlin": [
+        ("2026-10-24 20:00", "2026-10-25 19:30+01:00", 1),  # Saturday, Sunday; a day of 25 hours
+        ("2026-10-24 20:00", "2026-10-25 20:00+01:00", 1),
+        ("2026-10-24 20:00", "2026-10-25 20:01+01:00", 2),
+        ("2026-10-25 02:30", "2026-10-25 02:30+02:00", 0),  # comes twice: the first is meant
+        ("2026-10-25 02:30", "2026-10-25 02:15+01:00", 1),
+        ("2026-03-28 20:00", "2026-03-29 20:00+02:00", 1),  # a day of 23 hours
+        ("2026-03-28 20:00", "2026-03-29 20:01+02:00", 2),
+        ("2026-03-29 02:30", "2026-03-29 03:30+02:00", 0),  # does not come at all
+        ("2028-02-28 23:59", "2028-02-29 23:59+01:00", 1),
+        ("2028-02-28 23:59", "2028-03-01 23:59+01:00", 2),
+        ("2027-02-28 23:59", "2027-03-01 23:59+01:00", 1),
+    ],
+    "America/Sao_Paulo": [
+        ("2018-11-03 20:00", "2018-11-04 20:00-02:00", 1),  # at midnight it was one o'clock
+        ("2018-11-04 00:00", "2018-11-04 01:00-02:00", 0),
+        ("2019-02-16 23:30", "2019-02-16 23:15-03:00", 1),  # 23:30 came twice
+        ("2019-02-16 23:30", "2019-02-17 23:30-03:00", 1),
+        ("2026-10-24 20:00", "2026-10-25 20:01-03:00", 2),  # since 2019 the clocks stay
+        ("2028-02-29 12:00", "2028-03-01 12:00-03:00", 1),
+    ],
+    "Europe/Moscow": [
+        ("2014-10-25 20:00", "2014-10-26 20:00+03:00", 1),  # the last change
+        ("2014-10-25 20:00", "2014-10-26 20:01+03:00", 2),
+        ("2028-02-28 20:00", "2028-03-01 20:00+03:00", 2),
+    ],
+    "Asia/Shanghai": [
+        ("2026-12-31 23:59", "2027-01-01 00:00+08:00", 1),
+        ("2028-02-28 20:00", "2028-02-29 20:01+08:00", 2),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("zone", "due", "submitted", "days"),
+    [(zone, *row) for zone, rows in BY_CLOCK.items() for row in rows],
+)
+def test_late_days_are_counted_by_the_clock(
+    tmp_path: Path, zone: str, due: str, submitted: str, days: int
+) -> None:
+    """The penalty that nbgrader asks for, by seconds, is that of the same days."""
+    text = f'timezone = "{zone}"\n[a9]\ndue = "{due}"\npoints_per_day = 2\n'
+    deadline = deadlines.of(say(classroom(tmp_path), text), "a9__toy")
+    assert deadline is not None
+    moment = datetime.datetime.fromisoformat(submitted)
+    assert deadline.days_late("eve", moment) == days
+    seconds = (moment - deadlines.utc(deadline.due)).total_seconds()
+    assert late_penalties.points(deadline, "eve", 20, 20, seconds) == 2 * days
+
+
+@pytest.mark.parametrize(
+    ("zone", "due", "days", "until"),
+    [
+        ("Europe/Berlin", "2026-10-24 20:00", 1, "2026-10-25 20:00+01:00"),
+        ("Europe/Berlin", "2026-10-24T20:00:00+02:00", 1, "2026-10-25 20:00+01:00"),
+        ("America/Sao_Paulo", "2018-11-03 20:00", 1, "2018-11-04 20:00-02:00"),
+        ("Europe/Moscow", "2014-10-25 20:00", 1, "2014-10-26 20:00+03:00"),
+        ("Asia/Shanghai", "2028-02-28 20:00", 1, "2028-02-29 20:00+08:00"),
+        ("Asia/Shanghai", "2028-02-29 20:00", 366, "2029-03-01 20:00+08:00"),
+    ],
+)
+def test_an_extension_by_days_keeps_the_time_of_day(
+    tmp_path: Path, zone: str, due: str, days: int, until: str
+) -> None:
+    text = f'timezone = "{zone}"\n[a9]\ndue = "{due}"\n[a9.extensions]\neve = {days}\n'
+    deadline = deadlines.of(say(classroom(tmp_path), text), "a9__toy")
+    assert deadline is not None
+    assert deadline.due_for("eve") == datetime.datetime.fromisoformat(until)
+    assert deadline.days_late("eve", deadline.due_for("eve")) == 0
 
 
 @pytest.mark.parametrize(
