@@ -166,7 +166,19 @@ def _of_mutants(
     for id in sorted(failed - functions.keys()):
         yield Gap(f"A mutant fails {id}, which is no check.", where, "Correct the id.")
     cells = {cell.id for cell in source.cells}
+    points = {cell.id: cell.points for cell in source.cells}
+    read = (cell for cell in source.cells if cell.type == "markdown" and not cell.kind)
+    text = " ".join(word for cell in read for word in cell.source.split())
     for mutant in wrong:
+        cost = mutant.cost(points)
+        if cost > mutants.MOST_LOST and not (mutant.why and mutant.why in text):
+            yield Gap(
+                f"The mutant {mutant.name!r} costs {cost:g} points, and students do not read why.",
+                where,
+                f"Let checks judge what is right without the part that is wrong. If they cannot, "
+                f"so that one mistake costs more than {mutants.MOST_LOST} points, say why in the "
+                "assignment's text, and give words of it in why=.",
+            )
         for edit in mutant.edits:
             if not edit.of_file and edit.where not in cells:
                 yield Gap(

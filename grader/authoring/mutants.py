@@ -28,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from workbook.assignments import Assignment
@@ -35,8 +36,12 @@ from workbook.common.errors import WorkbookError
 
 #: The message where a cell before the check raised, so that nothing was handed over.
 NOTHING = "did not get to this check"
-#: The message of a check that needs another check, which has earned no points.
+#: The message of a check that fails as one that it needs.
 WAITS = "waits for"
+#: The message of a check whose task an edit leaves out on purpose, for instance to save time.
+LEFT_OUT = "not attempted"
+#: A single mistake costs at most this many points, or the assignment's text says why.
+MOST_LOST = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +99,8 @@ class Mutant:
             student must get for it.
         stops: words of an error with which a cell of the notebook must end; "" if all cells run.
         right: it is another right answer: it must earn all points, and get no flag.
+        why: where it costs more than `MOST_LOST` points, words of the assignment's text that say
+            why.
     """
 
     name: str
@@ -101,6 +108,15 @@ class Mutant:
     fails: dict[str, str] = dataclasses.field(default_factory=dict)
     stops: str = ""
     right: bool = False
+    why: str = ""
+
+    def cost(self, points: Mapping[str, float]) -> float:
+        """The points that it loses at most: those of the checks that it fails.
+
+        Args:
+            points: of each check, by id.
+        """
+        return sum(points.get(id, 0) for id, words in self.fails.items() if words != LEFT_OUT)
 
     def edit_files(self, folder: Path) -> None:
         """Edit the files of a student's folder that holds the solution's.

@@ -61,6 +61,11 @@ LOG = 20_000
 #: If a server holds this share of its memory after a check, the next check gets a new server. So a
 #: model that takes too much memory costs its own checks only.
 HEAVY = 0.5
+#: Why the notebook and the judge may find different results.
+_DISAGREES = (
+    "Perhaps a later cell has changed the model or its folder, or its answers change from call to "
+    "call. Code in the notebook that changes what check(…) reports is a cause, too."
+)
 _PR_SET_DUMPABLE = 4
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
@@ -388,12 +393,14 @@ def _public(
     except _OutOfTime:
         result = _too_slow(check)
     claimed = found.result if found else None
-    if claimed and claimed.status == "passed" and result.credit < 1:
+    if claimed and claimed.status == "passed" and result.credit < 1 and result.status != "waits":
         flags.append(
             Flag(
                 kind="notebook disagrees",
-                detail=f"The notebook reported {check.id} as passed; judged outside of it, the "
-                f"check is {result.status}.",
+                detail=f"The notebook reported {check.id} as passed. Judged outside of it, the "
+                f"check is {result.status}: {result.rationale.splitlines()[0]} {_DISAGREES}"[
+                    :4_000
+                ],
             )
         )
     judged = _Judged(result, flags, values)

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from workbook.server import Triton
 
 GRACE = 5.0  # seconds that a cell has to end after it was interrupted
+FLOOD_S = 5.0  # seconds that a cell may go on after it has shown more than is kept
 LOG_BYTES = 1 << 20  # how much of the server's log is delivered: its end
+ERROR_BYTES = 16 << 10  # of the error that ends a cell which has shown too much
 PER_OUTPUT = 256  # what each output counts at least, in bytes: an empty one is some memory, too
 _PR_SET_DUMPABLE = 4
 
@@ -163,27 +165,32 @@ async def _execute(
     class Client(NotebookClient):
         """Counts the outputs while they arrive, and drops what is over a limit."""
 
+        flood = asyncio.Event()  # set when the current cell has shown more than is kept
         _cell = -1
-        _left = 0
+        _left = _left_for_error = 0
         _left_in_all = orders["all_output"]
         _limit = ""
 
         def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
             if cell_index != self._cell:
                 self._cell, self._left = cell_index, orders["cell_output"]
+                self._left_for_error = ERROR_BYTES
                 self._limit = f"a cell may show {orders['cell_output'] >> 10} KiB"
                 if self._left_in_all < self._left:
                     self._left = max(0, self._left_in_all)
                     self._limit = f"a notebook may show {orders['all_output'] >> 20} MiB"
             if msg["msg_type"] not in _OUTPUTS:
                 return super().process_message(msg, cell, cell_index)
-            if self._left < 0:
-                return None
             size = max(_size(msg["content"]), PER_OUTPUT)
+            if self._left < 0:
+                is_end = msg["msg_type"] == "error" and size <= self._left_for_error
+                self._left_for_error -= size * is_end
+                return super().process_message(msg, cell, cell_index) if is_end else None
             left, self._left = self._left, self._left - size
             self._left_in_all -= min(size, left)
             if size <= left:
                 return super().process_message(msg, cell, cell_index)
+            self.flood.set()
             note = f"\n[output cut: {self._limit}]\n"
             text = msg["content"]["text"][:left] if msg["msg_type"] == "stream" else ""
             cut = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text + note}}
@@ -220,11 +227,14 @@ async def _execute(
         if left <= 0:
             notes.append(f"The time was up before cell {index + 1}.")
             break
+        client.flood.clear()
+        began = time.monotonic()
         task = asyncio.ensure_future(client.async_execute_cell(cell, index))
         allowed = min(orders["cell_seconds"], left)
-        await asyncio.wait({task}, timeout=allowed)
-        if not task.done():
-            notes.append(f"Cell {index + 1} was interrupted after {allowed:.0f} s.")
+        if await _end(task, allowed, client.flood):
+            why = ": it showed more than is kept, and went on" * client.flood.is_set()
+            took = f"{time.monotonic() - began:.0f} s"
+            notes.append(f"Cell {index + 1} was interrupted after {took}{why}.")
             await manager.interrupt_kernel()
             await asyncio.wait({task}, timeout=GRACE)
         if not task.done():
@@ -243,6 +253,25 @@ async def _execute(
     with contextlib.suppress(Exception):  # the kernel may be in any state now
         await client._async_cleanup_kernel()
     return notebook, ran, notes
+
+
+async def _end(task: asyncio.Task[Any], seconds: float, flood: asyncio.Event) -> bool:
+    """Wait until a cell has ended; True if it has not, and is to be interrupted.
+
+    A cell that shows too much usually does so in a loop. It gets `FLOOD_S` after that, in place of
+    the rest of its time. A cell that only prints a large table ends by itself before that.
+
+    Args:
+        task: runs the cell.
+        seconds: the most for the cell.
+        flood: is set when the cell has shown more than is kept.
+    """
+    deadline = time.monotonic() + seconds
+    flooded = asyncio.ensure_future(flood.wait())
+    await asyncio.wait({task, flooded}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    if not flooded.cancel():  # it is done
+        await asyncio.wait({task}, timeout=min(FLOOD_S, max(0.0, deadline - time.monotonic())))
+    return not task.done()
 
 
 _OUTPUTS = ("stream", "display_data", "execute_result", "update_display_data", "error")

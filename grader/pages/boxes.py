@@ -33,7 +33,7 @@ class Box:
         sign, word, look: how the status is shown; `look` is a class of the page's style sheet.
         lines: the checks with this cause.
         rationale, help, note: what was found, what to look at, and what else is known; HTML.
-        waiting: the checks that could not run before one of `lines` earns points.
+        waiting: the checks that need one of `lines`, and fail as well.
     """
 
     sign: str

@@ -28,6 +28,9 @@ from .page import marks, most_points, render, save, title
 _ALWAYS = ("passed", "partial", "failed", "not attempted")
 #: The statuses whose rationales are put into groups.
 _WITH_REASON = ("failed", "partial", "stopped", "unreadable", "error")
+#: Submissions that took longer than these seconds are listed, at most so many, and of each the
+#: checks that took longer than `LONG_CHECK_S`.
+LONG_S, MOST_SLOW, LONG_CHECK_S = 60.0, 20, 15.0
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")
 
 
@@ -113,6 +116,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
         slowest=max((g.executed + g.judged for g in results.values()), default=0.0),
+        slow=_slow(results),
         sandboxes=sorted({graded.sandbox for graded in results.values()}),
     )
     save(page(classroom, assignment), without_paths(text, classroom.home))
@@ -236,6 +240,35 @@ def _notes(
         if record is not None and record.late and not record.time:
             found.append((student, "Canvas calls it late. By how much, its download does not say."))
     return found
+
+
+def _slow(results: dict[str, Graded]) -> list[dict[str, Any]]:
+    """The submissions that took longer than `LONG_S`, the longest first, and what took so long.
+
+    That is a cell which was interrupted, or a check that took more than `LONG_CHECK_S`. Each
+    submission takes the time of one worker; the other workers go on.
+    """
+    found = []
+    for student, graded in results.items():
+        seconds = graded.executed + graded.judged
+        if seconds <= LONG_S:
+            continue
+        causes = [f.detail for f in graded.verdict.flags if f.kind in ("execution", "stopped")]
+        causes += [
+            f"{check.id} took {check.seconds:.0f} s."
+            for check in graded.verdict.checks
+            if check.seconds > LONG_CHECK_S
+        ]
+        found.append(
+            {
+                "student": student,
+                "seconds": seconds,
+                "executed": graded.executed,
+                "judged": graded.judged,
+                "why": " ".join(causes)[:600],
+            }
+        )
+    return sorted(found, key=lambda one: -one["seconds"])[:MOST_SLOW]
 
 
 def _same_files(results: dict[str, Graded]) -> list[list[str]]:

@@ -81,6 +81,9 @@ HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
 _CHECKS = {"solutions", "assignments", "vocabulary"}
 #: What a check that crashed tells a student to do.
 TELL = "Tell your instructor."
+#: If a check fails after more than these seconds, those that need it do not run: a model that does
+#: not answer would make each of them wait as long. A probe waits 20 s for an answer.
+SLOW_S = 15.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +99,9 @@ class Check:
     Attributes:
         id: such as `a2.probabilities`; the part before the dot names the assignment.
         run: the public function. It takes a `Probe` and the values that the notebook passes.
-        needs: the ids of checks. This check runs only after each of them has earned points.
+        needs: the ids of checks. If this check earns nothing, and one of them has earned nothing
+            either, the student reads that this check waits for it. Its own work earns its points
+            whatever the others earn.
         hints: the first one gives an idea, the last one nearly the answer.
         read: where to read on after the last hint.
         server: whether the public function asks the server. Where it does not, the notebook runs it
@@ -147,8 +152,10 @@ def define(
 
     Args:
         id: the assignment's short name, a dot, the check's name.
-        needs: ids of checks that are defined above this one. This check runs only after each of
-            them has earned points.
+        needs: ids of checks that are defined above this one. If they earn nothing, this one
+            probably fails for the same reason, and says that it waits for them. It is judged all
+            the same: what is right in it earns its points. So it must not take for granted what
+            they test.
         hints: the texts that `hint("a2.labels")` shows: each call shows one more.
         read: what `hint` shows after the last one: where to read on.
         server: False where the function does not ask the server: it looks at values alone. A reader
@@ -357,9 +364,11 @@ def evaluate_public(
     earned: Mapping[str, CheckResult],
 ) -> CheckResult:
     """Run a check's public function; the arguments are those of `evaluate`."""
-    if (obstacle := _obstacle(check, values, earned)) is not None:
+    if (obstacle := _obstacle(check, values)) is not None:
         status, *text = obstacle
         return _result(check, status, 0, *text)
+    if (need := _missing_need(check, earned)) and earned[need].seconds > SLOW_S:
+        return _waits(check, need)
     outcome = _call(check.run, server, values)
     error = outcome.error
     if error is None:
@@ -376,7 +385,7 @@ def evaluate_public(
         # error, the check is wrong, and a person has to look at it.
         what = f"This check could not do its work: {type(error).__name__}: {error}"
         result = _result(check, "error", 0, what, TELL)
-    return result.model_copy(update={"seconds": outcome.seconds})
+    return _blame(check, result.model_copy(update={"seconds": outcome.seconds}), earned)
 
 
 def evaluate_hidden(
@@ -395,9 +404,6 @@ def evaluate_hidden(
         check, server, values, earned: as for `evaluate`.
         public: the result of the public function.
     """
-    if public.credit and (obstacle := _obstacle(check, values, earned)) is not None:
-        status, *text = obstacle  # a hidden variant of a check that this one needs has failed
-        return _result(check, status, 0, *text)
     lowest, seconds = public, public.seconds
     for function in check.variants:
         if lowest.credit == 0:
@@ -406,7 +412,30 @@ def evaluate_hidden(
         seconds += outcome.seconds
         if outcome.error is not None:
             lowest = min(lowest, _hidden(check, function, outcome.error), key=lambda r: r.credit)
-    return lowest.model_copy(update={"seconds": seconds})
+    return _blame(check, lowest.model_copy(update={"seconds": seconds}), earned)
+
+
+def _blame(check: Check, result: CheckResult, earned: Mapping[str, CheckResult]) -> CheckResult:
+    """The result; if it is worth nothing, and a check that it needs too, that it waits for this.
+
+    So a student reads of one fault once. A check that crashed waits as well: it may have taken for
+    granted what the other one tests.
+    """
+    need = _missing_need(check, earned)
+    if need is None or result.credit or result.status not in ("failed", "error"):
+        return result
+    found = result.found or result.rationale
+    return _waits(check, need).model_copy(update={"found": found, "seconds": result.seconds})
+
+
+def _waits(check: Check, need: str) -> CheckResult:
+    """The result of a check that waits for another one."""
+    return _result(check, "waits", 0, f"This check waits for {need}, which has not passed yet.")
+
+
+def _missing_need(check: Check, earned: Mapping[str, CheckResult]) -> str | None:
+    """The first check that this one needs and that has earned nothing; None if there is none."""
+    return next((id for id in check.needs if id in earned and earned[id].credit == 0), None)
 
 
 def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
@@ -484,9 +513,7 @@ def _line(error: Exception) -> str:
     return f"{place.lineno} of {Path(place.filename).name}"
 
 
-def _obstacle(
-    check: Check, values: Mapping[str, Any] | None, earned: Mapping[str, CheckResult]
-) -> tuple[Status, str, str] | None:
+def _obstacle(check: Check, values: Mapping[str, Any] | None) -> tuple[Status, str, str] | None:
     """Why a check cannot run: status, rationale and help; None where it can."""
     if values is None:
         return "not attempted", "The notebook did not get to this check.", ""
@@ -503,7 +530,4 @@ def _obstacle(
     if unknown := [name for name in values if name not in check.parameters]:
         what = f"This check takes no {', '.join(unknown)}."
         return "failed", what, f"It takes {', '.join(check.parameters)}."
-    for need in check.needs:
-        if need in earned and earned[need].credit == 0:
-            return "waits", f"This check waits for {need}, which has not passed yet.", ""
     return None

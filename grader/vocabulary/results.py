@@ -42,18 +42,18 @@ class CheckResult(_Record):
     Attributes:
         id: the check's id, such as `a2.probabilities`.
         sentence: what the check demands, as the student reads it.
-        status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
-            check that this one needs), `no server` (only in a notebook), or `error` (the check
-            itself has a bug, which an instructor has to fix). Pages know more than the judge and
-            say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
+        status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (it
+            fails, and so does a check that it needs), `no server` (only in a notebook), or `error`
+            (the check itself has a bug, which an instructor has to fix). Pages know more than the
+            judge and say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
             (classroom/causes.py).
         credit: the share of the points, from 0 to 1.
         rationale: what was found; where it passed, what was measured, if anything. A student reads
             it. Of a hidden variant it is a text that stands in the check, word for word.
         help: what to look at next.
         hidden: whether a hidden variant gave this result.
-        found: what the hidden variant found. It is for instructors only: it can quote what a model
-            answered, and a model can repeat the hidden inputs.
+        found: what the hidden variant found, or a check that waits. It is for instructors only: it
+            can quote what a model answered, and a model can repeat the hidden inputs.
         seconds: how long it took.
     """
 

@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from grader.vocabulary import python_style, require, untrusted, values
 from grader.vocabulary.collect import fault, note
 from grader.vocabulary.define import define
@@ -112,6 +110,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
     classes = answers_of.labels(folder)
     answers_of.is_own(classes, me)
     served = answers_of.ask(server, model, texts, classes)
+    answers_of.fit_together(model, served, classes)
     answers_of.tells_apart(served.table, model)
     answers_of.same_alone(server, model, texts, served, classes)
     right = sum(one == other for one, other in zip(served.labels, truth, strict=True))
@@ -156,6 +155,7 @@ def batches(server: Probe, me: str, model: str) -> None:
     texts, _ = facts.own_texts(me)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
+    answers_of.tells_apart(answers_of.ask(server, model, texts, classes).table, model)
     mixed_sizes(server, model, texts, facts.SIZES, classes)
     share = one_call(server, model, texts, classes)
     note(f"A text in a batch of {facts.ROWS} took {share:.0%} of the time of a text alone.")
@@ -182,6 +182,7 @@ def refusals(server: Probe, me: str, model: str) -> None:
     texts, _ = facts.own_texts(me)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
+    answers_of.tells_apart(answers_of.ask(server, model, texts, classes).table, model)
     statuses = refuses_each(server, model, BAD, good=texts[:4])
     crowd(server, model, texts[:16], BAD, classes)
     allowed_lengths(server, model, classes)
@@ -206,6 +207,8 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     given = read_examples(examples)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     served = [answers_of.ask(server, model, one.texts, classes) for one in given]
+    for answer in served:
+        answers_of.fit_together(model, answer, classes)
     compare_examples(given, [(one.labels, one.scores) for one in served], "the server")
     if len({label for one in served for label in one.labels}) < 2:
         raise Failure(
@@ -340,8 +343,10 @@ def unsure(
     counts = read_counts(thresholds, kept, caught, chosen)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
-    scores = [
-        answers_of.ask(server, model, texts, classes).scores
-        for texts, _ in (facts.own_texts(me), facts.foreign_texts(me))
-    ]
-    compare_counts(counts, np.asarray(scores[0]), np.asarray(scores[1]), "your server's scores")
+    scores = []
+    for texts, _ in (facts.own_texts(me), facts.foreign_texts(me)):
+        served = answers_of.ask(server, model, texts, classes)
+        answers_of.fit_together(model, served, classes)
+        answers_of.tells_apart(served.table, model)
+        scores.append(served.scores)
+    compare_counts(counts, scores[0], scores[1], "your server's scores")

@@ -44,6 +44,9 @@ _COMES = (
 _LARGEST, _LAYERS = 1_000_000, 64
 
 
+#: Of the texts in a batch that is timed, at least this share gets the class that the checkpoint
+#: gives. What else is wrong with the answers is for a1.answers.
+_SAME_CLASS = 0.5
 #: The most seconds for a checkpoint to answer all texts of a check, the most seconds for its
 #: tokenizer alone, and the most bytes of memory. The course's checkpoint takes a hundredth of the
 #: seconds, and a tenth of the memory.
@@ -282,7 +285,16 @@ def secret_batches(server: Probe, me: str, model: str) -> None:
     sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
     mixed_sizes(server, model, texts, sizes, classes)
     network = reference(server, model)
-    one_call(server, model, texts, classes, alone=network.seconds, truth=network)
+
+    def alone(some: Sequence[str]) -> Array:
+        """The model's own answers, each text asked alone; most have the network's best class."""
+        tables = [answers_of.ask(server, model, [text], classes).table for text in some]
+        found = np.concatenate(tables)
+        if (found.argmax(1) == network(some).argmax(1)).mean() < _SAME_CLASS:
+            raise Failure("Most short texts get another class than from the checkpoint.")
+        return found
+
+    one_call(server, model, texts, classes, alone=network.seconds, truth=alone)
 
 
 @hidden(
@@ -314,13 +326,6 @@ def secret_refusals(server: Probe, me: str, model: str) -> None:
     )
     if server.refusal(model, answers_of.column(unusual)):
         raise Failure(f"{model} refuses good texts that look unusual.", help=are_good)
-    require.close(
-        answers_of.ask(server, model, unusual, classes).table,
-        reference(server, model)(unusual),
-        what="the probabilities of unusual texts",
-        tolerance=answers_of.tolerance(),
-        help=are_good,
-    )
 
 
 @hidden(

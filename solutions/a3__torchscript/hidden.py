@@ -15,7 +15,7 @@ import numpy as np
 from grader.vocabulary import require
 from grader.vocabulary.define import hidden
 from grader.vocabulary.failure import Failure
-from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.probe import Probe
 
 from . import facts, serving
 
@@ -41,12 +41,6 @@ def secret_rows(server: Probe, me: str, count: int) -> list[list[int]]:
     for size in server.rng.integers(5, facts.MOST + 1, count - len(rows)):
         rows.append(server.rng.integers(1, most + 1, size).tolist())
     return rows
-
-
-def expected(me: str, texts: list[str]) -> Array:
-    """The scores of texts by the large network."""
-    table = facts.table([numbers(me, text) for text in texts])
-    return facts.scores(facts.network(me), *table)
 
 
 def of_the_trace(me: str) -> tuple[set[int], set[int], set[int]]:
@@ -135,48 +129,49 @@ def secret_letters(server: Probe, me: str, model: str) -> None:
 
 @hidden(
     "a3.ensemble",
-    help="They are compared with those of your large network. Do letters and reader belong to "
-    "the same `me`, and were both deployed after the last change?",
+    help="They are compared with what letters and reader answer, asked one after the other.",
 )
 def secret_scores(server: Probe, me: str, model: str) -> None:
-    """Other texts get the scores of the large network, from the ensemble and from its parts."""
+    """Other texts get the scores of the ensemble's parts."""
     texts = secret_texts(server, me, 30)
-    _right(server, me, model, texts)
+    _require_parts(server, me, model, texts)
     serving.equals_parts(server, model, texts[:12], facts.tolerance(facts.network(me)))
 
 
 @hidden(
     "a3.bls",
-    help="They are compared with those of your large network. Do letters and reader belong to "
-    "the same `me`, and does the program ask the steps for all its requests?",
+    help="They are compared with what letters and reader answer, asked one after the other. Does "
+    "the program ask both for all its requests?",
 )
 def secret_program(server: Probe, me: str, model: str) -> None:
-    """Other texts get the scores of the large network, and share executions."""
+    """Other texts get the scores of the two steps, and share executions."""
     texts = secret_texts(server, me, facts.CROWD)
-    _right(server, me, model, texts)
+    _require_parts(server, me, model, texts)
     serving.calls_the_steps(server, model, texts, facts.tolerance(facts.network(me)))
 
 
 @hidden(
     "a3.pads",
-    help="They are compared with those of your large network. Look at PAD_TO, and at what "
-    "fills a text up.",
+    help="They are compared with what letters and reader answer. Look at PAD_TO, and at what fills "
+    "a text up.",
 )
 def secret_pads(server: Probe, me: str, model: str) -> None:
-    """With the chosen width other texts are filled up, too, and get the network's scores."""
+    """With the chosen width other texts are filled up, too, and get the scores of the parts."""
     texts = secret_texts(server, me, facts.CROWD)
     width = int(server.parameter(model, "PAD_TO") or 1)
     serving.pads(server, model, texts, width)
     requests = [{"TEXT": facts.as_text([text])} for text in texts]
     allowed = facts.tolerance(facts.network(me))
-    what = f"the scores of {facts.ENSEMBLE} for other texts, sent at once"
+    what = f"the scores of {facts.ENSEMBLE} for other texts"
 
     def counted() -> Failure | None:
+        parts = serving.by_hand(server, texts, allowed)
         before = server.counts(facts.READER)
-        _right(server, me, facts.ENSEMBLE, texts)
+        together = serving.ask_text(server, facts.ENSEMBLE, texts)
+        require.close(together, parts, what=what, tolerance=allowed)
         answers = server.together(facts.ENSEMBLE, requests, outputs=["SCORES"])
         got = np.concatenate([answer["SCORES"].reshape(1, -1) for answer in answers])
-        require.close(got, expected(me, texts), what=what, tolerance=allowed)
+        require.close(got, parts, what=what, tolerance=allowed)
         if (server.counts(facts.READER) - before).inferences == 2 * len(texts):
             return None
         return Failure(f"{facts.ENSEMBLE} does not ask {facts.READER} for each text.")
@@ -184,13 +179,13 @@ def secret_pads(server: Probe, me: str, model: str) -> None:
     serving.steady(counted)
 
 
-def _right(server: Probe, me: str, model: str, texts: list[str]) -> None:
-    """Fail unless texts get the scores of the student's large network."""
+def _require_parts(server: Probe, me: str, model: str, texts: list[str]) -> None:
+    """Fail unless texts get the scores of letters and reader, asked one after the other."""
+    allowed = facts.tolerance(facts.network(me))
     require.close(
         serving.ask_text(server, model, texts),
-        expected(me, texts),
+        serving.by_hand(server, texts, allowed),
         what=f"the scores of {model} for other texts",
-        tolerance=facts.tolerance(facts.network(me)),
-        help="They are compared with those of your large network. Do letters and reader belong to "
-        "the same `me`, and were both deployed after the last change?",
+        tolerance=allowed,
+        help="They are compared with what letters and reader answer, asked one after the other.",
     )

@@ -86,7 +86,7 @@ def weights(server: Probe, me: str, pth: Array) -> None:
 def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp32: counts in, two logits out."""
     files.of_task(model, "eights_fp32")
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     _is_served(server, model, f"Correct models/{model}/config.pbtxt, and deploy the folder again.")
     files.same(server, model, known.network, "FLOAT")
     models.answers(server, model, known, known.pictures[:200], "your pictures")
@@ -108,7 +108,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp16, and clients need not know."""
     files.of_task(model, "eights_fp16")
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     keep = "keep_io_types=True keeps fp32 outside. The config is that of eights_fp32."
     _is_served(server, model, keep)
     files.same(server, model, known.network, "FLOAT16")
@@ -142,7 +142,7 @@ def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
     """TensorRT builds an engine from your fp16 file and your profile, and it fits the config."""
     if _is_not_attempted(typed) and _is_not_attempted(profile):
         raise NotAttempted("A bonus; it is not attempted.")
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     data, shapes = engines.content(typed), engines.profile(profile)
     again = "Make models/eights_fp16/1/model.onnx again, and hand over its content."
     held = onnx_file.numbers_in(data, "`typed`", help=again)
@@ -183,7 +183,7 @@ def logits(
     logits_fp16: Array,
 ) -> None:
     """Each of the three models gives 6,000 logits of the class eight, one per picture."""
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     models.of_pth(known, logits_pth)
     pairs = {"logits_fp32": (logits_fp32, model_fp32), "logits_fp16": (logits_fp16, model_fp16)}
     served = {model: facts.ask(server, model, known.pictures) for _, model in pairs.values()}
@@ -279,7 +279,7 @@ def changed(
     changed: dict[str, Any],
 ) -> None:
     """You know each picture for which a served model gives another verdict than PyTorch."""
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
         listed = _pictures(f"changed[{name!r}]", _part("changed", changed, name), len(scores))
@@ -324,7 +324,7 @@ def table(
     table: dict[str, dict[str, float]],
 ) -> None:
     """Your table holds the figures of the models that are served."""
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     served = {"fp32": model_fp32, "fp16": model_fp16}
     if models.engine(server, engine):
@@ -438,7 +438,7 @@ def closest(
     left: dict[str, int],
 ) -> None:
     """Each model has the threshold that brings its verdicts closest to PyTorch's."""
-    known = models.known(me, pth)
+    known = models.of_file(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     truth = scores > limit
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):

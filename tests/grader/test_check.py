@@ -186,6 +186,26 @@ def test_what_keeps_a_check_from_running() -> None:
     assert evaluate(check, lambda: probe, {"value": 1}, {"a9.before": before}).status == "error"
 
 
+def test_what_is_right_earns_its_points_though_an_earlier_check_failed() -> None:
+    """A check that fails as one that it needs waits for it; its own words are for instructors."""
+    probe: Any = None
+    before = DONE.model_copy(update={"id": "a9.before", "status": "failed", "credit": 0.0})
+    earned, values = {"a9.before": before}, {"value": 1}
+
+    def judged(*functions: Callable[..., None]) -> CheckResult:
+        check = _check(*functions, needs=("a9.before",))
+        return evaluate(check, lambda: probe, values, earned)
+
+    assert (judged(passes).status, judged(passes).credit) == ("passed", 1)
+    for functions in ((fails,), (passes, fails)):
+        result = judged(*functions)
+        assert (result.status, result.credit, result.found.split(" → ")[0]) == ("waits", 0, "No.")
+        assert result.rationale == "This check waits for a9.before, which has not passed yet."
+    assert judged(has_no_work).status == "not attempted"
+    earned = {"a9.before": before.model_copy(update={"seconds": defining.SLOW_S + 1})}
+    assert judged(passes).status == "waits"  # it would wait as long
+
+
 def test_sentence_and_parameters() -> None:
     check = _check(passes)
     assert check.sentence == "It works, on two lines."
@@ -967,6 +987,22 @@ def test_probe_asks(probe: Probe) -> None:
     assert probe.parameter("double", "word") == "hello"
     assert probe.parameter("double", "nothing") is None
     assert probe.versions("double") == (1, 3)
+
+
+@pytest.mark.server
+@pytest.mark.quick
+def test_probe_allows_batches_in_the_judge_only(probe: Probe, server: Triton) -> None:
+    """The server gets another max_batch_size; a check of the config still reads the student's."""
+    shutil.copytree(server.repository / "double", server.repository / "small")
+    rows = _x(*range(12))
+    in_notebook = Probe(server)
+    probe.require("small")
+    in_notebook.allow_batches("small", 12)
+    assert "batch" in probe.refusal("small", rows)
+    probe.allow_batches("small", 12)
+    assert probe.infer("small", rows)["y"].shape == (12, 1)
+    assert probe.config("small")["max_batch_size"] == 8
+    in_notebook.close()
 
 
 @pytest.mark.server

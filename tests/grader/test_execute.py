@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader.judge.run_notebook import CELL_OUTPUT, Execution, execute
+from grader.judge.run_notebook import CELL_OUTPUT, CELL_S, Execution, execute
 from grader.sandbox import Limits
 from tests import files_beside
 
@@ -170,6 +170,15 @@ def test_a_cell_that_is_too_slow_is_interrupted_and_the_rest_runs(run: Run) -> N
     assert [error.name for error in execution.errors] == ["KeyboardInterrupt"]
     assert "interrupted after 1 s" in message(execution)
     assert text(execution, 2) == "after\n"
+
+
+def test_a_cell_that_shows_too_much_without_end_is_interrupted(run: Run) -> None:
+    """Its time is not over: it gets a few seconds more, not all of them."""
+    execution = run("n = 0\nwhile True:\n    n += 1\n    print(n, 'x' * 60)", "print('after')")
+    assert [error.name for error in execution.errors] == ["KeyboardInterrupt"]
+    assert "it showed more than is kept, and went on" in message(execution)
+    assert text(execution, 2) == "after\n"
+    assert execution.seconds < CELL_S / 2
 
 
 def test_a_loop_that_ignores_signals_is_ended_and_what_there_is_comes_out(run: Run) -> None:

@@ -200,12 +200,17 @@ def test_each_status_is_told(zz: Class) -> None:
 
 
 def test_a_check_waits_for_another(zz: Class) -> None:
-    zz.model()
+    """It fails as one that it needs, which is no disagreement; the flag says what was found."""
+    zz.model("y = x")
     zz.report("zz.number", value=0)
     zz.report("zz.second", model="double")
-    results, _, _ = zz.judge()
+    results, _, lines = zz.judge()
     assert results["zz.second"].status == "waits"
     assert "zz.number" in results["zz.second"].rationale
+    (flag,) = (line.flag for line in lines if line.flag)
+    assert flag.kind == "notebook disagrees"
+    assert "reported zz.number as passed" in flag.detail
+    assert "failed: It is not." in flag.detail
 
 
 @pytest.mark.quick
@@ -319,7 +324,7 @@ def third(server, model: str):
 
 @define("zz.fourth", needs=("zz.second",))
 def fourth(server, model: str):
-    """It waits for a check whose hidden variant fails."""
+    """It needs a check whose hidden variant fails, and is right itself."""
 '''
     )
     (zz.own / "hidden.py").write_text(
@@ -348,7 +353,7 @@ def third(server, model: str):
     assert results["zz.second"].rationale == (
         "A hidden variant of this check failed. It demands: Other numbers are doubled."
     )
-    assert (results["zz.fourth"].status, results["zz.fourth"].credit) == ("waits", 0)
+    assert (results["zz.fourth"].status, results["zz.fourth"].credit) == ("passed", 1)
     told = [line.check.model_dump_json(exclude={"found"}) for line in lines if line.check]
     assert not any("98765" in text for text in told)
     # The same model, with nothing hidden that takes points: the public message quotes an answer.

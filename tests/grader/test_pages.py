@@ -312,3 +312,20 @@ def test_the_command_line_says_where_the_files_are(
     assert run.invoke(app, ["export", "a9", "--format", "canvas"]).exit_code == 1
     assert run.invoke(app, ["export", "a9", "--format", "excel"]).exit_code == 1
     assert run.invoke(app, ["report", "a8"]).exit_code == 1
+
+
+def test_the_class_report_says_what_took_long(toy: Assignment) -> None:
+    """The longest submission first, with the cell and the checks that took most of the time."""
+    slow_check = result("a9.second", 0, "No.").model_copy(update={"seconds": 62.0})
+    loop = Flag(kind="execution", detail="Cell 5 was interrupted after 180 s.")
+    found = class_report._slow(
+        {
+            "quick": graded(toy, "a" * 64, result("a9.first", 1)),
+            "check": graded(toy, "b" * 64, slow_check).model_copy(update={"judged": 70.0}),
+            "loop": graded(toy, "c" * 64, flags=(loop,)).model_copy(update={"executed": 190.0}),
+        }
+    )
+    assert [(one["student"], one["why"]) for one in found] == [
+        ("loop", "Cell 5 was interrupted after 180 s."),
+        ("check", "a9.second took 62 s."),
+    ]
