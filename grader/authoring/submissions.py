@@ -77,20 +77,25 @@ def _write_id(path: Path, me: str) -> None:
 
 
 def fetch(assignment: Assignment, to: Path, me: str = own.DEFAULT) -> None:
-    """Put in what a student's notebook takes from the zoo, and the student then hands in.
+    """Put in what a student fetches with the notebook, or writes after a first run, and hands in.
 
-    An assignment that needs it has a function `fetch_all(folder, me)` among its facts. A sandbox
-    has no zoo, and would build such files anew in each grading.
+    An assignment has functions for it where it needs them: `fetch_all(folder, me)` among its facts
+    for files from the zoo, since a sandbox has none and would build them anew in each grading; and
+    `complete_solution(folder, me)` in `hidden.py` for what depends on the id in the solution.
 
     Args:
-        assignment: whose facts are asked.
+        assignment: whose functions are called.
         to: the folder of a solution.
         me: the student's id.
     """
-    if (assignment.folder / "facts.py").is_file():
-        facts = importlib.import_module(f"grader.assignments.{assignment.name}.facts")
-        if hasattr(facts, "fetch_all"):
-            facts.fetch_all(to, me)
+    modules = {"facts": "fetch_all"} | (
+        {"hidden": "complete_solution"} if me != own.DEFAULT else {}
+    )
+    for module, name in modules.items():
+        if (assignment.folder / f"{module}.py").is_file():
+            found = importlib.import_module(f"grader.assignments.{assignment.name}.{module}")
+            if hasattr(found, name):
+                getattr(found, name)(to, me)
 
 
 def mutant(assignment: Assignment, change: Mutant, to: Path) -> Path:
