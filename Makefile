@@ -113,7 +113,8 @@ grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignm
 	@code=0; $(BIN)/grader autograde $(ASSIGNMENT) $(OPTIONS) || code=$$?; \
 	test $$code -ne 4 || exit 0; \
 	test $$code -eq 0 -o $$code -eq 3 || exit $$code; \
-	$(BIN)/grader feedback $(ASSIGNMENT) && $(BIN)/grader report $(ASSIGNMENT) && exit $$code
+	$(BIN)/grader feedback $(ASSIGNMENT) && $(BIN)/grader report $(ASSIGNMENT) || exit; \
+	test $$code -eq 0 || echo "All that could be graded is graded. The lines with ✗ above say what is not, and what to do."
 
 build: setup ## build the notebooks of lectures and assignments from their sources
 	@$(BIN)/workbook build

@@ -3,7 +3,8 @@
 Exit status: 0, all went well; 1, an error, with a message on stderr; 2, there is no such command or
 option; 3, the run went through, but some submissions could not be graded or written, or belong to
 nobody, and the messages name them; 4, there is nothing to grade; 130, stopped by Ctrl-C, with all
-results so far kept.
+results so far kept. `make grade` writes pages and report after 0 and 3, and then ends with 0: one
+stranger in the inbox is no failure.
 """
 
 from __future__ import annotations

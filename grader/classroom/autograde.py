@@ -110,6 +110,7 @@ def autograde(
     deadline_s = deadline_s or settings.wall_s + grade_submission.JUDGE.wall_s + 60
     scratch.remove_left()
     _check_deadlines(classroom, assignment)
+    gradebook.check_cells(classroom, assignment)
     listed = roster.read(classroom)
     plan = _plan(classroom, assignment, settings, force, keyer, listed, students)
     others = classroom.results_index(assignment.name) if students is not None else {}

@@ -188,8 +188,10 @@ class Writer:
             chosen.CourseDirectory.source_directory = "source"
             chosen.CourseDirectory.release_directory = "release"
             chosen.GenerateAssignment.preprocessors = [
-                f"{_NBGRADER}.{name}"
-                for name in ("LockCells", "ComputeChecksums", "SaveCells", "CheckCellMetadata")
+                f"{_NBGRADER}.LockCells",
+                f"{_NBGRADER}.ComputeChecksums",
+                f"{_GRADER}.SaveCells",
+                f"{_NBGRADER}.CheckCellMetadata",
             ]
             self._create()
             self._run(GenerateAssignment, chosen, ".", force=True)
@@ -261,6 +263,48 @@ class Writer:
                 if locked
                 else f"nbgrader's message: {words[-600:]}",
             ) from None
+
+
+def check_cells(classroom: Classroom, assignment: Assignment) -> None:
+    """Look whether a cell is gone from the release for which a person gave points or a comment.
+
+    Other cells may change: the gradebook follows (`preprocessors.SaveCells`).
+
+    Raises:
+        WorkbookError: there is one.
+    """
+    known = {cell.id for cell in assignment.manifest.cells}
+    try:
+        with contextlib.closing(_read_only(classroom)) as database:
+            rows = database.execute(_BY_HAND, {"assignment": assignment.name}).fetchall()
+    except sqlite3.Error:  # there is no gradebook, or whoever writes it says what is wrong
+        return
+    lost: dict[str, set[str]] = {}
+    for cell, student in rows:
+        if dotted(cell) not in known:
+            lost.setdefault(dotted(cell), set()).add(student)
+    for cell, students in lost.items():
+        raise WorkbookError(
+            f"{cell} is no longer a cell of {assignment.name}, and a person gave points or a "
+            f"comment for it: {', '.join(sorted(students)[:8])}. Nothing was graded.",
+            where=str(classroom.gradebook),
+            todo=f"Give the cell its id {cell} again, or take out the points and comments first: "
+            "`grader formgrader`.",
+        )
+
+
+_BY_HAND = """
+    SELECT base_cell.name, submitted_assignment.student_id
+    FROM (
+        SELECT cell_id, notebook_id FROM grade WHERE manual_score IS NOT NULL
+        UNION SELECT cell_id, notebook_id FROM comment WHERE manual_comment <> ''
+    ) AS given
+    JOIN base_cell ON base_cell.id = given.cell_id
+    JOIN submitted_notebook ON submitted_notebook.id = given.notebook_id
+    JOIN submitted_assignment ON submitted_assignment.id = submitted_notebook.assignment_id
+    JOIN assignment ON assignment.id = submitted_assignment.assignment_id
+    WHERE assignment.name = :assignment
+"""
 
 
 @contextlib.contextmanager

@@ -140,10 +140,10 @@ def take(
         run.take(student, theirs)
     run.refuse()
     run.end()
-    found = run.in_order(submissions)
-    reports += nobodys + run.reports + list(_without_time(classroom, found))
+    taken = run.in_order(submissions)
+    reports += nobodys + run.reports + list(_without_time(classroom, taken))
     records.keep_reported(classroom, reports)
-    return Taken(found, reports, downloads)
+    return Taken(taken, reports, downloads)
 
 
 def _without_time(classroom: Classroom, found: dict[str, list[Record]]) -> Iterator[Reported]:
@@ -168,8 +168,8 @@ def _without_time(classroom: Classroom, found: dict[str, list[Record]]) -> Itera
         )
 
 
-def _some(students: list[str]) -> str:
-    return ", ".join(students[:8]) + f" and {len(students) - 8} more" * (len(students) > 8)
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + f" and {len(names) - 8} more" * (len(names) > 8)
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Two nbgrader preprocessors, which pass the judge's results to nbgrader, and a Markdown filter.
+"""nbgrader preprocessors, which pass the judge's results to nbgrader, and a Markdown filter.
 
 `Restore` is the first of nbgrader's sanitizing preprocessors. It replaces the notebook that was
 handed in with the one that was run in the sandbox, in which the released cells are restored.
@@ -6,6 +6,9 @@ handed in with the one that was run in the sandbox, in which the released cells 
 `Grade` replaces nbgrader's preprocessor that runs the notebook. It runs no code. It writes the
 judge's result into the cell of each check. nbgrader's own SaveAutoGrades then reads the points from
 these cells.
+
+`SaveCells` takes the place of nbgrader's, which refuses an assignment whose cells have changed
+since somebody handed it in.
 
 Formgrader shows the notebook in an instructor's browser. An output of the student's code could
 contain a script. So only text and PNG images of the outputs are kept.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +29,8 @@ import nbformat
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_markdown_cell, new_output
-from nbgrader import utils
+from nbgrader import api, preprocessors, utils
+from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Unicode
 
@@ -134,6 +139,53 @@ class Grade(FromStore):
                 panel = Panel(result, points=(min(most, result.credit * most), most), note=note)
                 cell.outputs = list(_show(panel, Path(self.work)))
         return nb, resources
+
+
+class SaveCells(preprocessors.SaveCells):  # type: ignore[misc]
+    """Write the cells of a released notebook into the gradebook, also if there are submissions.
+
+    Cells that are gone are removed with their points, and new ones are added to every submission
+    without points. `gradebook.check_cells` has refused this where a person gave what would be lost.
+    """
+
+    def _create_notebook(self, nb: NotebookNode) -> None:
+        with contextlib.suppress(MissingEntry):
+            notebook = self.gradebook.find_notebook(self.notebook_id, self.assignment_id)
+            if notebook.submissions:
+                self._follow(notebook)
+        super()._create_notebook(nb)
+
+    def _follow(self, notebook: Any) -> None:
+        """Give a notebook of the gradebook the cells of the release."""
+        database = self.gradebook.db
+        wanted = {
+            api.GradeCell: self.new_grade_cells,
+            api.SolutionCell: self.new_solution_cells,
+            api.TaskCell: self.new_task_cells,
+            api.SourceCell: self.new_source_cells,
+        }
+        held = [*notebook.grade_cells, *notebook.solution_cells, *notebook.task_cells]
+        for cell in held:
+            if cell.name not in wanted[type(cell)]:
+                for row in (*(cell.grades or ()), *(cell.comments or ())):
+                    database.delete(row)
+        for cell in (*held, *notebook.source_cells):
+            if cell.name not in wanted[type(cell)]:
+                database.delete(cell)
+        there = {(type(cell), cell.name) for cell in (*held, *notebook.source_cells)}
+        for kind, cells in wanted.items():
+            for name, about in cells.items():
+                if (kind, name) in there:
+                    continue
+                cell = kind(name=name, notebook=notebook, **about)
+                database.add(cell)
+                database.flush()
+                for submitted in notebook.submissions:
+                    if kind in (api.GradeCell, api.TaskCell):
+                        database.add(api.Grade(cell_id=cell.id, notebook=submitted))
+                    if kind in (api.SolutionCell, api.TaskCell):
+                        database.add(api.Comment(cell_id=cell.id, notebook=submitted))
+        database.commit()
 
 
 def safe_markdown(source: str) -> str:

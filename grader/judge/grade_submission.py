@@ -135,6 +135,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         return graded(_empty_verdict(assignment, checks, "There is no notebook to run."))
     flags += [Flag(kind=kind, detail=detail) for kind, detail in restored["findings"]]
     notebook = restored["notebook"]
+    flags += _missing_files(work, meant)
 
     with scratch.folder() as place:
         ran = execute(
@@ -179,13 +180,32 @@ def _restore(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
             notebook = cells.restore(theirs, release)
         except WorkbookError as error:
             return {"unreadable": f"{error.what} {error.todo}"}
-        flags = [(f"{finding.kind} cell", finding.sentence[:4_000]) for finding in findings]
+        flags = [
+            (one.kind if one.kind == "other version" else f"{one.kind} cell", one.sentence[:4_000])
+            for one in findings
+        ]
         return {"notebook": notebook, "findings": flags}
 
     try:
         return limited.call(read, cpu_s=READING_CPU_S, memory_bytes=READING_BYTES)
     except limited.NoResult as reason:
         return {"unreadable": f"The notebook {reason}. Save it again, without outputs."}
+
+
+def _missing_files(work: Path, assignment: Assignment) -> list[Flag]:
+    """A flag if a submission lacks files of the assignment: some hand in the notebook alone."""
+    given = [name for name in assignment.manifest.files if not name.endswith(".gitkeep")]
+    missing = [name for name in given if not (work / name).is_file()]
+    if not missing:
+        return []
+    alone = len(missing) == len(given)
+    what = "was handed in alone, without the files of the assignment" if alone else "lacks files"
+    listed = ", ".join(missing[:4]) + f" and {len(missing) - 4} more" * (len(missing) > 4)
+    detail = (
+        f"The notebook {what}: {listed}. What needs them earns no points. Hand in the zip that "
+        f"`workbook submit {assignment.short}` writes."
+    )
+    return [Flag(kind="files missing", detail=detail)]
 
 
 def _judge(

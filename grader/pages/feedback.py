@@ -28,7 +28,8 @@ LOG_LINES, LOG_CHARACTERS = 40, 6_000
 
 #: The flags whose details a student reads. The others are for an instructor to look at first.
 _FOR_STUDENTS = re.compile(
-    r".* cell|unreadable.*|not graded|stopped|execution|runner ended|native library"
+    r".* cell|other version|files missing|unreadable.*|not graded|stopped|execution|runner ended"
+    r"|native library"
 )
 
 

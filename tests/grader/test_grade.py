@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from grader.judge import grade_submission, judge
+from grader.pages import feedback
 from tests.attacks import submissions as s
+from workbook import assignments
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
@@ -96,3 +98,23 @@ def test_an_unsandboxed_run_gives_the_same_marks_and_says_so(tmp_path: Path) -> 
     assert {check.credit for check in graded.verdict.checks} == {1.0}, graded.verdict
     assert graded.sandbox == "none"
     assert graded.verdict.flags == ()
+
+
+def test_a_notebook_alone_is_flagged(tmp_path: Path) -> None:
+    """Its student and the instructor read what the submission lacks."""
+    forest = assignments.named("a2")
+    assert grade_submission._missing_files(s.release(tmp_path / "all"), forest) == []
+    work = tmp_path / "alone"
+    work.mkdir()
+    (flag,) = grade_submission._missing_files(work, forest)
+    assert flag.kind == "files missing"
+    assert flag.detail.startswith(
+        "The notebook was handed in alone, without the files of the assignment: "
+        "models/forest/config.pbtxt, models/forest/labels.txt"
+    )
+    assert "`workbook submit a2`" in flag.detail
+    (work / "models/forest").mkdir(parents=True)
+    (work / "models/forest/config.pbtxt").touch()
+    (flag,) = grade_submission._missing_files(work, forest)
+    assert "lacks files: models/forest/labels.txt" in flag.detail
+    assert feedback._FOR_STUDENTS.fullmatch(flag.kind)

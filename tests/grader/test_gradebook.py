@@ -21,7 +21,7 @@ from grader.classroom import gradebook, intake, names, preprocessors
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
 from workbook import assignments
-from workbook.assignments import Assignment, programs_on_path
+from workbook.assignments import Assignment, cells, programs_on_path
 from workbook.common.errors import WorkbookError
 
 ROOT = Path(__file__).parents[2]
@@ -384,3 +384,59 @@ def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assig
     held.close()
     gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
     assert gradebook.marks(where, toy.name)[0].score == 7.5
+
+
+@pytest.mark.server
+def test_a_check_may_get_another_id_after_submissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nbgrader alone refuses that. What a person gave for other cells stays, or nothing happens."""
+    from nbgrader.api import Gradebook
+
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    toy = course(tmp_path)
+    first = answered(toy, "number = 1", "Because of it.")
+
+    def written(*ids: str) -> Classroom:
+        where = classroom(tmp_path)
+        pack(where.inbox / "anna.zip", {"a9.ipynb": first})
+        intake.take_inbox(where, toy, where.inbox)
+        settings = grade_submission.Settings(secret=where.secret())
+        place = where.submission("anna", toy.name)
+        found = fake_grade(place, toy.name, settings)
+        checks = zip(found.verdict.checks, ids, strict=True)
+        checks = tuple(check.model_copy(update={"id": id}) for check, id in checks)
+        restored = cells.restore(json.loads(first), cells.read(toy.release))
+        key = grade_submission.key(place, toy.name, settings)
+        verdict = found.verdict.model_copy(update={"checks": checks})
+        notebook = nbformat.writes(restored)
+        where.store(found.model_copy(update={"key": key, "verdict": verdict, "notebook": notebook}))
+        gradebook.check_cells(where, toy)
+        gradebook.Writer(where, toy).write("anna", key)
+        return where
+
+    def renamed(old: str, new: str) -> None:
+        for path in (toy.source, toy.source.with_name("checks.py")):
+            path.write_text(path.read_text().replace(old, new))
+        assignments.build(toy)
+
+    where = written("a9.first", "a9.second")
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        book.find_grade("a9-why", "a9", toy.name, "anna").manual_score = 4
+        book.db.commit()
+    renamed("a9.first", "a9.opening")
+    (mark,) = gradebook.marks(written("a9.opening", "a9.second"), toy.name)
+    assert mark.parts == {"a9.opening": (10, 10), "a9.second": (5, 5), "a9.why": (4, 5)}
+    assert (mark.score, mark.most) == (19, 20)
+    (finding,) = cells.compare(json.loads(first), cells.read(toy.release))
+    assert (finding.kind, finding.cell) == ("other version", "")
+    assert "New since then: a9.opening. No longer part of it: a9.first." in finding.sentence
+
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        book.find_grade("a9-opening", "a9", toy.name, "anna").manual_score = 9
+        book.db.commit()
+    renamed("a9.opening", "a9.start")
+    with pytest.raises(WorkbookError, match=r"a9.opening is no longer a cell .* for it: anna"):
+        written("a9.start", "a9.second")
+    (mark,) = gradebook.marks(where, toy.name)
+    assert mark.score == 18

@@ -134,6 +134,31 @@ def test_what_is_nobodys_is_said(where: Classroom, both: list[Assignment]) -> No
     assert scores(where, toy) == {"anna": 15}
 
 
+@pytest.mark.parametrize(
+    ("status", "ends", "pages", "said"),
+    [
+        (0, 0, True, ""),
+        (3, 0, True, "All that could be graded is graded. The lines with ✗ above say what is not"),
+        (1, 1, False, ""),
+        (4, 0, False, ""),
+    ],
+)
+def test_make_grade_ends_well_with_a_stranger_in_the_inbox(
+    tmp_path: Path, status: int, ends: int, pages: bool, said: str
+) -> None:
+    program = tmp_path / "grader"
+    program.write_text(f'#!/bin/sh\necho "$1"\ntest "$1" != autograde || exit {status}\n')
+    program.chmod(0o755)
+    command = ["make", "--dry-run", "grade", f"BIN={tmp_path}"]
+    shown = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=True)
+    recipe = "code=0;" + shown.stdout.rpartition("code=0;")[2]
+    done = subprocess.run(["bash", "-c", recipe], capture_output=True, text=True, check=False)
+    assert done.returncode == ends
+    assert ("feedback\nreport\n" in done.stdout) == pages
+    assert said in done.stdout
+    assert ("✗" in done.stdout) == bool(said)
+
+
 def test_who_was_graded_before_the_list_is_said(where: Classroom, both: list[Assignment]) -> None:
     _, toy = both
     where.make_inbox()

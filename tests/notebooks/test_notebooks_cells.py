@@ -182,6 +182,19 @@ def test_the_notebook_of_another_assignment_is_foreign(release: Notebook) -> Non
     assert kinds({**release, "cells": [], "metadata": {}}, release)[0] == ("foreign", "")
 
 
+def test_what_the_course_has_changed_is_not_the_students_doing(release: Notebook) -> None:
+    """Their notebook is of the version before: a text was changed, and a check got another id."""
+    mine = work(release)
+    tagged(release, "a9.setup")["source"] = "import math as m\n"
+    cell = tagged(release, "a9.doubled")
+    cell["id"] = "another"
+    cell["metadata"]["nbgrader"]["grade_id"] = "a9-twice"
+    release["metadata"]["workbook"] = cells.describe("a9__sample", release).to_json()
+    assert kinds(mine, release) == [("other version", "")]
+    mine["cells"].remove(tagged(mine, "a9.root_is_right"))
+    assert kinds(mine, release) == [("other version", ""), ("deleted", "a9.root_is_right")]
+
+
 def test_a_release_without_a_manifest_is_refused(release: Notebook) -> None:
     release["metadata"].pop("workbook")
     with pytest.raises(WorkbookError, match="does not say which assignment"):

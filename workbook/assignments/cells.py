@@ -16,6 +16,7 @@ raises a WorkbookError.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Version of the manifest."""
 
-Kind = Literal["edited", "deleted", "copied", "moved", "metadata", "foreign"]
+Kind = Literal["edited", "deleted", "copied", "moved", "metadata", "foreign", "other version"]
 _CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FLAGS = ("grade", "locked", "solution", "task")
 
@@ -81,7 +82,8 @@ class Finding:
 
     Attributes:
         kind: what happened to the cell: it was edited, deleted, copied or moved, its metadata was
-            changed, or it belongs to another assignment.
+            changed, or it belongs to another assignment. Or the whole notebook is of another
+            version of the assignment.
         cell: the cell's id with dots; "" for the whole notebook.
         sentence: what is wrong and what to do, for the student.
     """
@@ -188,6 +190,9 @@ def manifest(notebook: object) -> Manifest:
 def compare(notebook: object, release: object) -> list[Finding]:
     """What differs in a student's notebook from the release, in the order of the release.
 
+    Where the course has changed since the notebook was given out, that is one finding, and not the
+    student's doing: the notebook's own manifest says which cells it was given with.
+
     Args:
         notebook: the student's, as JSON.
         release: the released notebook as JSON, whose manifest is used. Where it is missing, pass
@@ -212,11 +217,16 @@ def compare(notebook: object, release: object) -> list[Finding]:
                 + " Hand in the one that you were given for it.",
             )
         )
+    given = _own_cells(notebook, wanted)
+    new: list[str] = []
     before = ""
     steady = _rising([held[id][0] for id in expected if held.get(id)])
     for cell in expected.values():
         name = f"The {_KIND_NAMES.get(cell.kind, 'cell')} {cell.id}"
         places = held.get(cell.id, [])
+        if not places and cell.id not in given:
+            new.append(cell.id)
+            continue
         if not places:
             todo = "Copy it back from a fresh copy of the assignment"
             findings.append(Finding("deleted", cell.id, f"{name} is missing. {todo}."))
@@ -232,7 +242,8 @@ def compare(notebook: object, release: object) -> list[Finding]:
                     "copies; for a cell of your own, make a new one with B.",
                 )
             )
-        edited = checksum(found.type, found.source) != cell.checksum
+        text = checksum(found.type, found.source)
+        edited = text not in (cell.checksum, given.get(cell.id))
         if found.type != cell.type or (edited and cell.kind in ("check", "given")):
             findings.append(
                 Finding(
@@ -257,6 +268,9 @@ def compare(notebook: object, release: object) -> list[Finding]:
             findings.append(Finding("moved", cell.id, f"{name} was moved. Move it back {where}."))
         before = cell.id
     known = {place for places in held.values() for place in places}
+    gone = [id for id in given if id not in expected]
+    if new or gone:
+        findings.insert(0, Finding("other version", "", _other_version(new, gone)))
     findings.extend(
         Finding(
             "foreign",
@@ -265,7 +279,7 @@ def compare(notebook: object, release: object) -> list[Finding]:
             "Delete it.",
         )
         for place, cell in enumerate(cells)
-        if cell.grade_id and place not in known
+        if cell.grade_id and place not in known and dotted(cell.grade_id) not in gone
     )
     return findings
 
@@ -455,6 +469,28 @@ def _own_assignment(notebook: Any) -> str:
     held = notebook["metadata"].get("workbook")
     name = held.get("assignment") if isinstance(held, dict) else None
     return _text(name) if isinstance(name, str) else ""
+
+
+def _own_cells(notebook: object, wanted: Manifest) -> dict[str, str]:
+    """The cells that a notebook was given with, and their checksums: of the release if it does not
+    say that, or is another assignment's.
+    """
+    own = wanted
+    with contextlib.suppress(WorkbookError):
+        found = manifest(notebook)
+        own = found if found.assignment == wanted.assignment else wanted
+    return {cell.id: cell.checksum for cell in own.cells}
+
+
+def _other_version(new: list[str], gone: list[str]) -> str:
+    """The sentence about cells that were added to an assignment, or taken out of it."""
+
+    def some(ids: list[str]) -> str:
+        return ", ".join(id[:80] for id in ids[:5]) + f" and {len(ids) - 5} more" * (len(ids) > 5)
+
+    lacks = f" New since then: {some(new)}." * bool(new)
+    has = f" No longer part of it: {some(gone)}." * bool(gone)
+    return f"The notebook is of an earlier version of the assignment.{lacks}{has}"
 
 
 def _release_ids(release: object) -> dict[str, str]:
