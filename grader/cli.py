@@ -1,4 +1,4 @@
-"""The command line: `grader autograde · drop · feedback · report · export · release · …`.
+"""The command line: `grader inbox · autograde · drop · feedback · report · export · release · …`.
 
 Exit status: 0, all went well; 1, an error, with a message on stderr; 2, there is no such command or
 option; 3, the run went through, but some submissions could not be graded or written, or belong to
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbook.assignments import Assignment
 
     from .classroom.autograde import Outcome
+    from .classroom.intake import Taken
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -132,10 +133,56 @@ def autograde(
                 students=list(theirs) or None,
                 console=err,
             )
+            _refresh(classroom, which)
             _show(classroom, which, outcome)
             failed |= bool(outcome.failed or outcome.unwritten or outcome.unknown)
     if failed or waits:
         raise typer.Exit(3)
+
+
+@app.command()
+def inbox(
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="A folder of submissions. Default: grader/work/inbox."),
+    ] = None,
+) -> None:
+    """Say what lies in the inbox, whose it is, and when it came. Nothing is graded or changed."""
+    from .classroom import dry_run, roster
+
+    classroom = Classroom.default()
+    known = which_assignments.built()
+    with classroom.lock():
+        if source is None and classroom.make_inbox():
+            err.print(f"Made {escape(str(classroom.inbox))}", soft_wrap=True)
+        taken = dry_run.look(classroom, known, source or classroom.inbox)
+    listed = roster.read(classroom)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("assignment", "student", "name", "handed in", "entry", ""):
+        table.add_column(title)
+    for which in known:
+        for record in taken.records[which.name]:
+            person = listed.students.get(record.student) if listed else None
+            came = record.time.partition(".")[0] or ("late, by Canvas" if record.late else "")
+            state = dry_run.state(classroom, which.name, record)
+            name = person.name if person else record.name
+            cells = (which.short, record.student, name, came, record.source, state)
+            table.add_row(*map(escape, cells))
+    if table.row_count:
+        out.print(table)
+    if listed is not None:
+        for which in known:
+            there = {*classroom.submissions(which.name)}
+            there |= {record.student for record in taken.records[which.name]}
+            missing = ", ".join(student.id for student in listed.without(there))
+            if there and missing:
+                out.print(f"Nothing of {which.short} from: {escape(missing)}", soft_wrap=True)
+    _show_taken(taken)
+    if any(report.waits for report in taken.reported):
+        raise typer.Exit(3)
+    if not table.row_count:
+        _say_nothing_there(source or classroom.inbox)
+        raise typer.Exit(4)
 
 
 @app.command()
@@ -229,11 +276,11 @@ def export(
 ) -> None:
     """Write the scores as the CSV that nbgrader, Canvas or Moodle takes.
 
-    For Moodle it also writes the feedback pages as a zip that Moodle takes.
+    For Moodle and Canvas it also writes the feedback pages as a zip that they take: in Moodle,
+    "Upload multiple feedback files in a zip"; in Canvas, "Upload Submissions".
     """
-    from .classroom import late_penalties
+    from .classroom import export_canvas, export_moodle
     from .classroom.export import format_named, table
-    from .classroom.export_moodle import feedback_zip
     from .classroom.export_rows import list_names
     from .classroom.records import read_reports
 
@@ -242,20 +289,90 @@ def export(
         which_assignments.named(assignment),
         format_named(format),
     )
-    with classroom.lock():  # the due dates, or points by hand, may have changed since
-        late_penalties.refresh(classroom, which)
+    with classroom.lock():
+        _refresh(classroom, which)
     made = table(classroom, which, columns, worksheet, column, final=final)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
     out.print(f"  scores     {path}", soft_wrap=True)
-    if columns == "moodle":
+    left_out: list[str] = []
+    if columns != "nbgrader":
         feedback(assignment)
         archive = path.with_suffix(".feedback.zip")
-        write(archive, feedback_zip(classroom, which, made.places))
+        if columns == "moodle":
+            content = export_moodle.feedback_zip(classroom, which, made.places)
+        else:
+            content, left_out = export_canvas.feedback_zip(classroom, which)
+        write(archive, content)
         out.print(f"  zip        {archive}", soft_wrap=True)
     strangers = [report.source for report in read_reports(classroom) if report.waits]
     waiting = f"In the inbox, and not graded: {list_names(strangers)}."
-    _show_notes([*made.notes, *[waiting] * bool(strangers)])
+    without = f"Handed in not through Canvas, so not in the zip: {list_names(left_out)}."
+    _show_notes([*made.notes, *[without] * bool(left_out), *[waiting] * bool(strangers)])
+
+
+@app.command("answers")
+def answers_(
+    assignment: One = None,
+    reader: Annotated[
+        list[str] | None, typer.Option(help="Somebody who reads a share; may be repeated.")
+    ] = None,
+    take: Annotated[
+        list[Path] | None, typer.Option(help="A table that was filled in; may be repeated.")
+    ] = None,
+) -> None:
+    """Write the written answers as tables, without names, a share for each reader; or take them.
+
+    A reader writes x under each item of the rubric that an answer earns.
+    """
+    from .classroom import answer_sheets
+
+    classroom, which = Classroom.default(), which_assignments.named(assignment)
+    which_assignments.graded(classroom, which.name)  # else it says that nothing is graded yet
+    if reader and take:
+        raise WorkbookError("Tables are written or taken.", todo="Give --reader or --take.")
+    with classroom.lock():
+        if take:
+            done = answer_sheets.take(classroom, which, take)
+            for who, (count, mean) in done.read.items():
+                out.print(f"  {escape(who)}: {count} read, {mean:.1f} points on average")
+            _show_notes(done.left)
+        _refresh(classroom, which)
+        if not take:
+            for file in answer_sheets.write_sheets(classroom, which, reader or ()):
+                out.print(f"  answers    {file}", soft_wrap=True)
+
+
+@app.command()
+def regrade(
+    student: Annotated[str, typer.Argument(help="The student's id, as in the class report.")],
+    assignment: Annotated[str, typer.Argument(help="Such as a2 or a2__forest.")],
+    request: Annotated[
+        str, typer.Option(help="What the student says. `-`: read it from the standard input.")
+    ] = "",
+    reply: Annotated[str, typer.Option(help="What you reply to the last request; `-` too.")] = "",
+) -> None:
+    """Keep a student's regrade request and your reply with the marks; without options, show them.
+
+    Change the points in `grader formgrader` first: the reply keeps the points that count then.
+    """
+    from .classroom import regrades
+
+    if request == reply == "-":
+        raise WorkbookError("Only one text can come from the standard input.", todo="Give one `-`.")
+    words, answer = (sys.stdin.read() if text == "-" else text for text in (request, reply))
+    classroom, which = Classroom.default(), which_assignments.named(assignment)
+    with classroom.lock():
+        if words:
+            regrades.ask(classroom, which, student, words)
+        if answer:
+            regrades.reply(classroom, which, student, answer)
+    for one in regrades.of(classroom, which.name).get(student, []):
+        out.print(f"{one.time:%Y-%m-%d %H:%M} UTC, {one.before:g} points: {escape(one.words)}")
+        if one.replied is None:
+            out.print("  no reply yet")
+        else:
+            out.print(f"  {one.replied:%Y-%m-%d %H:%M} UTC, {one.after:g}: {escape(one.reply)}")
 
 
 @app.command()
@@ -271,6 +388,9 @@ def totals(
     from .classroom import totals as course
 
     classroom = Classroom.default()
+    with classroom.lock():
+        for which in which_assignments.graded(classroom, None):
+            _refresh(classroom, which)
     made = course.table(classroom)
     path = to or classroom.report / "totals.csv"
     write(path, made.text.encode())
@@ -395,6 +515,12 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
     if named is not None and named not in known:
         known.append(named)  # if it is not built, the grading reports that
     taken = intake.take(classroom, known, source or classroom.inbox, assumed=named)
+    _show_taken(taken)
+    return any(report.waits for report in taken.reported)
+
+
+def _show_taken(taken: Taken) -> None:
+    """Print the downloads of a class in an inbox, what is not graded, and notes on the others."""
     for one in taken.downloads:
         err.print(
             f"{escape(one.source)}: {one.count} submission{'s' * (one.count != 1)}, as "
@@ -409,7 +535,20 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
             err.print(
                 f"[yellow]![/] {escape(record.student)}: {escape(record.note)}", soft_wrap=True
             )
-    return any(report.waits for report in taken.reported)
+
+
+def _refresh(classroom: Classroom, which: Assignment) -> None:
+    """Compute what people's marks and late days give: a rubric or a due date may have changed."""
+    from .classroom import answer_sheets, deadlines
+
+    done = answer_sheets.refresh(classroom, which)
+    for text in done.changed:
+        out.print(escape(text), soft_wrap=True)
+    _show_notes(done.left)
+    if deadlines.of(classroom, which.name) is not None:
+        from .classroom import late_penalties  # late: nbgrader takes seconds to import
+
+        late_penalties.refresh(classroom, which)
 
 
 def _show_notes(notes: Iterable[str]) -> None:
@@ -442,11 +581,30 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
             f"[yellow]![/] {escape(student)}: what a person gave for {named} is stale: it has "
             "changed since. Grade it again: `grader formgrader`."
         )
+    if waiting := _ungraded(classroom, which):
+        err.print(
+            f"[bold red]✗[/] Not graded, so without points: {escape(', '.join(waiting))}. The "
+            "class report says what to do, and what to answer them.",
+            soft_wrap=True,
+        )
     for student in outcome.unknown:
         err.print(
             f"[bold red]✗[/] {escape(student)} is not in the class list, and not graded. Add the "
             f"student, or remove the submission: `grader drop {escape(student)}`."
         )
+
+
+def _ungraded(classroom: Classroom, which: Assignment) -> list[str]:
+    """The students whose result is no mark, and whom no person has given points instead."""
+    from .classroom.ungraded import ungraded, why_ungraded
+
+    results = classroom.results(which.name)
+    if not any(why_ungraded(who, graded, which) for who, graded in results.items()):
+        return []
+    from .classroom import gradebook
+
+    marks = {mark.student: mark for mark in gradebook.marks(classroom, which.name)}
+    return list(ungraded(classroom, which, marks))
 
 
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:

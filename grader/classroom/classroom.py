@@ -31,7 +31,8 @@ Put what students handed in here, of all assignments, as it comes:
 - for times of handing in, Moodle's grading worksheet (Grades-course-assignment-12.csv);
 - or one zip, notebook or folder per student, named after the student: anna.zip.
 
-Then run `make grade` in the course's folder. It finds out by itself which assignment each is of.
+`grader inbox` says what lies here, and whose it is. Then run `make grade` in the course's folder.
+It finds out by itself which assignment each is of.
 Nothing here is changed. What comes later is put beside it, and `make grade` is run again.
 
 The folder above can hold two more files:

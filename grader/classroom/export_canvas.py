@@ -11,6 +11,11 @@ imports the result. Read in instructure/canvas-lms:
   by `ID`. It changes an assignment's points where `Points Possible` has others. A score that was
   there and is empty now is deleted; `EX` excuses.
 
+- `app/models/assignment.rb` (`infer_comment_context_from_filename`) reads the zip that "Upload
+  Submissions" takes. A file becomes a comment on a submission. The first two parts of its name
+  between `_` that are numbers are the student and the file that was handed in; without them it is
+  left out.
+
 So the columns of the student and this assignment's column go out, and nothing else. A line without
 points here keeps the score that Canvas has. Who is excused gets `EX`.
 """
@@ -23,7 +28,7 @@ from pathlib import Path
 from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
 
-from . import export_rows, spreadsheet
+from . import arrivals, export_rows, intake, spreadsheet
 from .classroom import Classroom
 from .export_rows import Export, Finder, list_names
 from .names import shown
@@ -98,6 +103,30 @@ def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: 
         notes.append(f"Excused in Canvas, and left so: {list_names(excused)}.")
     header = [*sheet.header[: section + 1], sheet.header[at]]
     return Export(sheet.text(lines, header), tuple(notes), written)
+
+
+def feedback_zip(classroom: Classroom, assignment: Assignment) -> tuple[bytes, list[str]]:
+    """The feedback pages as a zip for Canvas's "Upload Submissions".
+
+    Args:
+        classroom: the classroom, with its feedback pages written.
+        assignment: the assignment.
+
+    Returns:
+        The zip; and the students with a page whom it leaves out: what they handed in did not come
+        from Canvas's download, so Canvas's number of their file is not known.
+    """
+    pages, left_out = {}, []
+    for student in classroom.results_index(assignment.name):
+        page = classroom.feedback / student / f"{assignment.name}.html"
+        record = intake.record(classroom, assignment.name, student)
+        entry = record.source.rpartition(": ")[2] if record else ""
+        came = arrivals.read_entry_name(Path(entry))
+        if came.system == "canvas" and came.file:
+            pages[f"{came.name}_{came.number}_{came.file}_{assignment.name}.html"] = page
+        elif page.is_file():
+            left_out.append(student)
+    return export_rows.archive(pages), left_out
 
 
 def _column(sheet: Sheet, assignment: Assignment, title: str, section: int) -> int:

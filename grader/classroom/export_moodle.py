@@ -23,9 +23,7 @@ English is read where its columns stand as Moodle writes them.
 from __future__ import annotations
 
 import dataclasses
-import io
 import re
-import zipfile
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -118,18 +116,14 @@ def feedback_zip(classroom: Classroom, assignment: Assignment, places: Mapping[s
         places: by student, the number in the worksheet's identifier.
     """
     found = export_rows.rows(classroom, assignment)
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for student, place in sorted(places.items()):
-            page = classroom.feedback / student / f"{assignment.name}.html"
-            if not place or not page.is_file() or student not in found:
-                continue
+    pages = {}
+    for student, place in places.items():
+        if place and student in found:
             name = re.sub(r'[_/\\:*?"<>|\s]+', " ", shown(found[student].name)).strip(". ")
             folder = f"{name or 'Student'}_{place}_assignsubmission_file_"
-            # The same pages give the same bytes: no time of this machine is in the archive.
-            entry = zipfile.ZipInfo(f"{folder}/{assignment.name}.html")
-            archive.writestr(entry, page.read_bytes(), zipfile.ZIP_DEFLATED)
-    return out.getvalue()
+            page = classroom.feedback / student / f"{assignment.name}.html"
+            pages[f"{folder}/{assignment.name}.html"] = page
+    return export_rows.archive(pages)
 
 
 @dataclasses.dataclass(frozen=True)

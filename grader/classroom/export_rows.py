@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import zipfile
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from . import by_hand, grade_rules, gradebook, intake, roster, standings
+from . import by_hand, grade_rules, gradebook, intake, regrades, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, fold
@@ -28,6 +31,7 @@ class Row:
         mark: the gradebook's entry; None without a submission.
         ungraded: why a submission has no mark: the points in `mark` are not the student's.
         excused: whether the student is excused from the assignment.
+        asks: whether the student waits for the reply to a regrade request.
         stale: the cells that a person graded, and that have changed since.
         standing: how the submission stands to the due date; None where there is no due date.
         system, number: the system that the submission came from, and its number of the student.
@@ -41,6 +45,7 @@ class Row:
     mark: Mark | None = None
     ungraded: Ungraded | None = None
     excused: bool = False
+    asks: bool = False
     stale: tuple[str, ...] = ()
     standing: standings.Standing | None = None
     system: str = ""
@@ -97,6 +102,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     stale = by_hand.stale(classroom, assignment.name)
     without_mark = ungraded(classroom, assignment, marks)
     rules = grade_rules.read(classroom)
+    requests = regrades.of(classroom, assignment.name)
     found = {}
     for student in sorted({*listed, *marks, *without_mark}):
         mark, person = marks.get(student), listed.get(student)
@@ -112,6 +118,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             mark=mark,
             ungraded=without_mark.get(student),
             excused=rules.is_excused(assignment, student),
+            asks=regrades.is_open(requests.get(student, [])),
             stale=tuple(one.cell for one in stale.get(student, [])),
             standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",
@@ -121,7 +128,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
 
 
 def open_points(found: Iterable[Row]) -> tuple[str, ...]:
-    """What keeps the scores from being final: who is not graded, unread answers, old points."""
+    """What keeps the scores from being final: who is not graded, unread answers, open requests."""
     found = [row for row in found if not row.excused]
     failed = [row.student for row in found if row.ungraded]
     judged = [row for row in found if row.mark and not row.ungraded]
@@ -143,6 +150,8 @@ def open_points(found: Iterable[Row]) -> tuple[str, ...]:
             f"Changed since a person graded it: {list_names(stale)}. The points given before still "
             "count."
         )
+    if asking := [row.student for row in found if row.asks]:
+        texts.append(f"A regrade request waits for a reply: {list_names(asking)}.")
     return tuple(texts)
 
 
@@ -163,6 +172,17 @@ def list_names(names: list[str], most: int = 10) -> str:
     """Names in a sentence; of many, the first ones. Example: `list_names(["a", "b"]) == "a, b"`."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def archive(pages: Mapping[str, Path]) -> bytes:
+    """A zip of files, by their names in it. Files that are not there are left out."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, page in sorted(pages.items()):
+            if page.is_file():
+                # The same pages give the same bytes: no time of this machine is in the archive.
+                made.writestr(zipfile.ZipInfo(name), page.read_bytes(), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
 
 
 class Finder:

@@ -54,17 +54,20 @@ class Sheet:
         return self.begins + out.getvalue()
 
 
-def read(file: Path, what: str) -> Sheet:
+def read(file: Path, what: str, todo: str = "") -> Sheet:
     """Read a CSV file that another system wrote.
 
     Args:
         file: the file: UTF-8, with commas, semicolons or tabs between its cells.
         what: what it should be, for messages, such as `Moodle's grading worksheet`.
+        todo: what to do if it is not; by default, to download it again.
 
     Raises:
         WorkbookError: it cannot be read, or is not such a file.
     """
-    todo = f"Download {what} again, as CSV, and do not save it with a spreadsheet in between."
+    todo = (
+        todo or f"Download {what} again, as CSV, and do not save it with a spreadsheet in between."
+    )
     try:
         size = file.stat().st_size
         content = file.read_bytes() if size <= MOST_BYTES else b""

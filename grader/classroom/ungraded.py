@@ -126,7 +126,7 @@ def why_ungraded(
     details = [flags[kind] for kind in sorted(failed) if flags[kind]]
     why = next(iter(details + errors), "A check ended with an error of its own.")
     return Ungraded(
-        why=why,
+        why=why.strip(),
         todo="Run `make grade` again. If that does not help: `grader autograde "
         f"{assignment.short} --student {student} --force`, while the machine does nothing else. "
         + by_hand,

@@ -12,7 +12,16 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
-from ..classroom import by_hand, deadlines, grade_rules, intake, roster, similarity, standings
+from ..classroom import (
+    by_hand,
+    deadlines,
+    grade_rules,
+    intake,
+    regrades,
+    roster,
+    similarity,
+    standings,
+)
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -92,7 +101,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         least=min(scores),
         top=max(scores),
         bins=_bins(scores, most),
-        checks=[_check(id, found.values()) for id in points],
+        checks=[_check(id, found.values(), counted) for id in points],
         looks=[
             {"sign": sign, "word": word}
             for status, (sign, word, _) in LOOKS.items()
@@ -104,6 +113,11 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             (who, one)
             for who, cells in by_hand.stale(classroom, assignment.name).items()
             for one in cells
+        ],
+        requests=[
+            (who, one)
+            for who, theirs in regrades.of(classroom, assignment.name).items()
+            for one in theirs
         ],
         same=_same_files(results),
         same_data=_same_data(results),
@@ -172,14 +186,19 @@ def _cell(result: CheckResult | None, id: str, mark: Mark) -> dict[str, Any]:
     return {"sign": sign, "word": word, "look": status.split()[-1], "points": points}
 
 
-def _check(id: str, results: Iterable[_Results]) -> dict[str, Any]:
-    """The results of one check in the whole class."""
+def _check(id: str, results: Iterable[_Results], counted: Iterable[Mark]) -> dict[str, Any]:
+    """The results of one check in the whole class; its share of points in the marks that count."""
     found = [result for of in results if (result := of.get(id)) is not None]
+    parts = [mark.parts.get(id, (0.0, 0.0)) for mark in counted]
     return {
         "id": id,
         "name": id.partition(".")[2],
         "sentence": next((result.sentence for result in found if result.sentence), ""),
-        "share": statistics.fmean([result.credit for result in found] or [0.0]),
+        "share": statistics.fmean(
+            [earned / most for earned, most in parts if most]
+            or [result.credit for result in found]  # of a check without points
+            or [0.0]
+        ),
         "counts": [
             sum(result.status == status for result in found) for status in _statuses(results)
         ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from ..classroom import deadlines, grade_rules, roster, standings
+from ..classroom import deadlines, grade_rules, regrades, roster, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -53,6 +53,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     zone = deadlines.timezone(classroom)
     without_mark = ungraded(classroom, assignment, by_student)
     rules = grade_rules.read(classroom)
+    requests = regrades.of(classroom, assignment.name)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]
         standing = standings.standing(classroom, assignment, student, mark.score)
@@ -65,6 +66,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
             late=late,
             not_graded=without_mark[student].answer if student in without_mark else "",
             excused=rules.is_excused(assignment, student),
+            requests=requests.get(student, []),
         )
         save(places[student], without_paths(text, classroom.home))
 
@@ -78,6 +80,7 @@ def _page(
     late: str,
     not_graded: str,
     excused: bool,
+    requests: list[regrades.Request],
 ) -> str:
     explained = explain(graded, assignment)
     parts = {
@@ -103,6 +106,7 @@ def _page(
         late=late,
         not_graded=not_graded,
         excused=excused,
+        requests=requests,
         before=mark.score,
         penalty=mark.penalty,
         unread=mark.by_hand,

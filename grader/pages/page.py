@@ -37,9 +37,18 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
         *(deadlines.path(classroom), grade_rules.path(classroom)),
     )
     stale = sorted((classroom.home / "by_hand" / assignment.name).glob("*.json"))
+    requests = sorted((classroom.home / "regrades" / assignment.name).glob("*.json"))
     intake = classroom.home / "intake"
     came = (intake / "reported.json", *sorted((intake / assignment.name).glob("*.json")))
-    for path in (*lists, *stale, *came, assignment.release, assignment.instructor, *code):
+    for path in (
+        *lists,
+        *stale,
+        *requests,
+        *came,
+        assignment.release,
+        assignment.instructor,
+        *code,
+    ):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
 

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from grader.classroom import (
     by_hand,
     export,
+    export_canvas,
     export_nbgrader,
     export_rows,
     gradebook,
@@ -337,6 +338,16 @@ def test_without_a_class_list_the_systems_numbers_decide(tmp_path: Path, toy: As
     rows.append(["=cmd()", "82", "", "cmd", "Monday", "", "", "", "", ""])
     made = export.table(where, toy, "canvas", sheet(tmp_path / "c.csv", CANVAS, rows))
     assert canvas_reads(made.text)[2] == {"81": "15.00", "82": "0.00"}
+    for student in where.results_index(toy.name):
+        (where.feedback / student).mkdir(parents=True)
+        (where.feedback / student / f"{toy.name}.html").write_text(student)
+    content, left_out = export_canvas.feedback_zip(where, toy)
+    assert left_out == ["Cy_Li_71", "Cy_Li_72", "cmd"]
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        (name,) = archive.namelist()
+        assert archive.read(name) == b"okaforanna_81"
+    # As Canvas's infer_comment_context_from_filename reads it: the student, and their file.
+    assert [part for part in name.split("_") if part.isdecimal()][:2] == ["81", "9001"]
 
 
 def test_the_assignments_column_in_canvas_must_be_clear(

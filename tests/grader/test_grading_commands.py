@@ -18,7 +18,7 @@ from a_class import answered, classroom, course, fake_grade, fake_key, pack
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from grader.classroom import autograde, gradebook, progress_bar, roster
+from grader.classroom import autograde, gradebook, intake, progress_bar, roster
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.judge import scratch
@@ -119,6 +119,44 @@ def test_all_assignments_are_graded(where: Classroom, both: list[Assignment]) ->
     assert "bob" not in scores(where, other)  # taken, but not graded yet
     run()
     assert scores(where, other)["bob"] == 15
+
+
+def files(where: Classroom) -> dict[str, bytes]:
+    """Every file of a class but its lock."""
+    found = (path for path in where.home.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path): path.read_bytes() for path in found}
+
+
+def test_the_inbox_is_shown_and_nothing_is_taken(
+    where: Classroom, both: list[Assignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, toy = both
+    assert grader("inbox").exit_code == 4
+    listed(where)
+    hand_in(where, toy, "anna", "number = 1")
+    hand_in(where, toy, "eve", "number = 1")
+    before = files(where)
+    done = grader("inbox")
+    assert done.exit_code == 3, (done.output, done.exception)
+    assert files(where) == before
+    lines = [line.split() for line in done.output.splitlines()]
+    assert ["a9", "anna", "Anna", "A", "anna_a9.zip", "new"] in lines
+    assert "Nothing of a9 from: bob, zoe" in done.output
+    assert "eve_a9.zip: Nobody in the class list is 'eve_a9'" in done.output
+
+    (where.inbox / "eve_a9.zip").unlink()
+    intake.take_inbox(where, toy, where.inbox)
+    assert "as before" in grader("inbox").output
+    hand_in(where, toy, "anna", "number = 0.5")
+    (where.inbox / "bob_a9.zip").write_text("no zip")
+    before = files(where)
+    done = grader("inbox")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert files(where) == before
+    assert "changed" in done.output
+    assert "unreadable" in done.output
+    assert "Not graded, so without points: bob. The class report says" in run()
 
 
 def test_what_is_nobodys_is_said(where: Classroom, both: list[Assignment]) -> None:

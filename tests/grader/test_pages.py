@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
-from grader.classroom import export, gradebook, intake, late_penalties
+from grader.classroom import drop, export, gradebook, intake, late_penalties, regrades
 from grader.classroom.causes import Explained
 from grader.classroom.classroom import Classroom
 from grader.cli import app
@@ -280,6 +281,40 @@ def test_pages_tell_the_due_date_and_what_late_days_cost(
     assert "2 days late, -4" in table
     assert "+2 days" in table
     assert "<th>Late</th>" in table
+
+
+def test_a_regrade_request_is_kept_with_the_marks(
+    a_class: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADER_WORK", str(a_class.home))
+    run = CliRunner()
+    report = a_class.report / "a9__toy.html"
+    before = {path: path.read_text() for path in (*a_class.feedback.rglob("*.html"), report)}
+    try:
+        assert run.invoke(app, ["regrade", "anna", "a9", "--reply", "Yes."]).exit_code == 1
+        assert run.invoke(app, ["regrade", "nobody", "a9", "--request", "?"]).exit_code == 1
+        words = f"My rows are right. {ATTACK}"
+        done = run.invoke(app, ["regrade", "anna", "a9", "--request", "-"], input=words)
+        assert done.exit_code == 0, done.output
+        assert "no reply yet" in done.output
+        notes = export.table(a_class, toy, "nbgrader").notes
+        assert "A regrade request waits for a reply: anna." in notes
+        feedback.write_feedback(a_class, toy)
+        assert "There is no reply yet" in page(a_class, "anna")
+        assert run.invoke(app, ["regrade", "anna", "a9", "--reply", "They are."]).exit_code == 0
+        feedback.write_feedback(a_class, toy)
+        class_report.write_class_report(a_class, toy)
+        assert "My rows are right. &lt;script&gt;" in page(a_class, "anna")
+        assert "at 15 points:</b> They are." in page(a_class, "anna")
+        assert "They are." in report.read_text()
+        assert "My rows" not in page(a_class, "bob_41")
+        assert not any("regrade" in text for text in export.table(a_class, toy, "nbgrader").notes)
+        paths = drop.find(a_class, "anna")[0].paths
+        assert regrades.path(a_class, toy.name, "anna") in paths
+    finally:
+        shutil.rmtree(a_class.home / "regrades", ignore_errors=True)
+        for path, text in before.items():
+            path.write_text(text)
 
 
 def test_no_cell_of_a_table_is_a_formula(a_class: Classroom, toy: Assignment) -> None:
