@@ -321,7 +321,7 @@ class Judge:
             seen, result = self._passed.get(key, ({}, None))
             if result is None or seen != models.seen(seen):
                 with contextlib.closing(_Noting(self._server)) as probe:
-                    probe.mends = True
+                    probe.may_reload = True
                     probe.seed(number)
                     result = evaluate(check, lambda: probe, values, earned)
                 if result.status == "passed":

@@ -171,11 +171,12 @@ def _of_mutants(
     text = " ".join(word for cell in read for word in cell.source.split())
     for mutant in wrong:
         cost = mutant.cost(points)
-        if cost > mutants.MOST_LOST and not (mutant.why and mutant.why in text):
+        is_dear = cost > mutants.MOST_LOST and len(mutant.fails) > 1
+        if is_dear and not (mutant.why and mutant.why in text):
             yield Gap(
                 f"The mutant {mutant.name!r} costs {cost:g} points, and students do not read why.",
                 where,
-                f"Let checks judge what is right without the part that is wrong. If they cannot, "
+                "Let checks judge what is right without the part that is wrong. If they cannot, "
                 f"so that one mistake costs more than {mutants.MOST_LOST} points, say why in the "
                 "assignment's text, and give words of it in why=.",
             )

@@ -40,7 +40,8 @@ NOTHING = "did not get to this check"
 WAITS = "waits for"
 #: The message of a check whose task an edit leaves out on purpose, for instance to save time.
 LEFT_OUT = "not attempted"
-#: A single mistake costs at most this many points, or the assignment's text says why.
+#: A mistake that more than one check finds costs at most this many points, or the assignment's text
+#: says why.
 MOST_LOST = 40
 
 

@@ -37,7 +37,7 @@ from .page import marks, most_points, render, save, title
 _ALWAYS = ("passed", "partial", "failed", "not attempted")
 #: The statuses whose rationales are put into groups.
 _WITH_REASON = ("failed", "partial", "stopped", "unreadable", "error")
-#: Submissions that took longer than these seconds are listed, at most so many, and of each the
+#: Submissions that took longer than these seconds are listed, at most `MOST_SLOW`, each with the
 #: checks that took longer than `LONG_CHECK_S`.
 LONG_S, MOST_SLOW, LONG_CHECK_S = 60.0, 20, 15.0
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")

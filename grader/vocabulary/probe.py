@@ -74,7 +74,7 @@ class Probe:
             `Failure` with a sentence.
         rng: random numbers. In a notebook they are always the same; in the judge they depend on
             the class's secret.
-        mends: whether `allow_batches` may load a model again: in the judge, not in a notebook.
+        may_reload: whether `allow_batches` may load a model again: in the judge, not in a notebook.
 
     Args:
         server: the server to send requests to.
@@ -88,12 +88,12 @@ class Probe:
     ) -> None:
         self.server = server
         self.rng = np.random.default_rng(0)
-        self.mends = load
+        self.may_reload = load
         self._backends = backends
         self._load = load
         self._loaded: dict[str, Failure | None] = {}
         self._configs: dict[str, dict[str, Any]] = {}
-        self._mended: set[str] = set()
+        self._with_batches: set[str] = set()
         self._client: Any = None
 
     def seed(self, number: int) -> None:
@@ -179,12 +179,12 @@ class Probe:
             Failure: the model is not ready, or does not load with batches.
         """
         config = self._config(model)
-        if not self.mends or model in self._mended:
+        if not self.may_reload or model in self._with_batches:
             return
         if int(config.get("max_batch_size", 0)) < rows:
-            mended = {**config, "max_batch_size": rows}
-            self._ask(lambda: self.server.load(model, config=mended, timeout=60.0), model)
-            self._mended.add(model)
+            changed = {**config, "max_batch_size": rows}
+            self._ask(lambda: self.server.load(model, config=changed, timeout=60.0), model)
+            self._with_batches.add(model)
 
     def versions(self, model: str) -> tuple[int, ...]:
         """The versions of a model that answer, in ascending order.

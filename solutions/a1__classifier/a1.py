@@ -25,6 +25,11 @@
 # **Marks.** For the marks the checks run again outside of this notebook: on texts that you have
 # not seen, and against your checkpoint, which the grader loads by itself. A person reads what you
 # write in words, and your code.
+#
+# A mistake costs the points of its own task: wrong probabilities leave those for batches, refusals
+# and code. Four mistakes cost more, because then nothing can be compared: an output that is missing
+# or has another type than in the config; answers that depend on chance, or on the texts beside a
+# text; a network that does not read its texts; a checkpoint of another id than `me`.
 
 # %% kind="given" id="a1.setup"
 import json

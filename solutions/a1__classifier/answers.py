@@ -212,7 +212,7 @@ def cuts(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]
 
 
 def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]) -> Answers:
-    """An answer of the model; fails unless its table has one row per text, a column per class.
+    """An answer of the model; fails unless it has a label, a score and a row of numbers per text.
 
     Whether label, score and probabilities are right is for `fit_together`. Checks of batches and of
     refusals compare answers with each other: so they judge a model that answers wrongly, too.
@@ -222,6 +222,9 @@ def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]
         raise _wrong_shape(
             model, facts.TABLE, shape, (rows, len(classes)), "It holds a number for each class."
         )
+    for name in (facts.LABEL, facts.SCORE):
+        if answer[name].size != rows:
+            raise _wrong_shape(model, name, answer[name].shape, (rows, 1), "One value per row.")
     return Answers(answer)
 
 

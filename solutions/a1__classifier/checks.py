@@ -207,8 +207,6 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     given = read_examples(examples)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     served = [answers_of.ask(server, model, one.texts, classes) for one in given]
-    for answer in served:
-        answers_of.fit_together(model, answer, classes)
     compare_examples(given, [(one.labels, one.scores) for one in served], "the server")
     if len({label for one in served for label in one.labels}) < 2:
         raise Failure(
@@ -346,7 +344,6 @@ def unsure(
     scores = []
     for texts, _ in (facts.own_texts(me), facts.foreign_texts(me)):
         served = answers_of.ask(server, model, texts, classes)
-        answers_of.fit_together(model, served, classes)
         answers_of.tells_apart(served.table, model)
         scores.append(served.scores)
     compare_counts(counts, scores[0], scores[1], "your server's scores")

@@ -330,20 +330,18 @@ def secret_refusals(server: Probe, me: str, model: str) -> None:
 
 @hidden(
     "a1.examples",
-    help="Each label and score in `examples` is what your checkpoint answers to the text "
-    "beside it.",
+    help="Each label and score in `examples` is what your model answers to the text beside it.",
 )
 def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
-    """The examples hold what the checkpoint answers."""
-    network = reference(server, model)
+    """Asked once more, for one text at a time, the model gives the same answers."""
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     given = read_examples(examples)
-    network([text for one in given for text in one.texts])  # all at once: that is quicker
-    tables = [network(one.texts) for one in given]
-    expected = [
-        ([classes[best] for best in table.argmax(1)], table.max(axis=1)) for table in tables
-    ]
-    compare_examples(given, expected, "your checkpoint")
+    alone = []
+    for one in given:
+        served = [answers_of.ask(server, model, [text], classes) for text in one.texts]
+        scores = np.concatenate([answer.scores for answer in served])
+        alone.append(([label for answer in served for label in answer.labels], scores))
+    compare_examples(given, alone, "your model")
 
 
 @hidden(

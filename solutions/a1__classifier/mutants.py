@@ -6,9 +6,11 @@ from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 
 CONFIG = "models/classifier/config.pbtxt"
 MODEL = "models/classifier/1/model.py"
-#: The checks that need answers, and those that get no values when a cell above them stops.
+#: The checks that need answers.
 LATER = ("a1.batches", "a1.refusals", "a1.examples", "a1.code", "a1.unsure")
 WAITING = dict.fromkeys(LATER, WAITS)
+#: What the text says of mistakes that cost more than others.
+DEAR = "Four mistakes cost more"
 PREDICT = """\
         tokens = self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
         with torch.inference_mode():
@@ -74,9 +76,11 @@ def checkpoint(change: str) -> Edit:
     return Edit("a1.fetch", FETCHED, FETCHED + REWRITE.replace("{change}", change))
 
 
-def predicts(name: str, old: str, new: str, fails: dict[str, str], stops: str = "") -> Mutant:
+def predicts(
+    name: str, old: str, new: str, fails: dict[str, str], stops: str = "", why: str = ""
+) -> Mutant:
     """A mutant of one place in model.py."""
-    return Mutant(name, (Edit(MODEL, old, new),), fails, stops=stops)
+    return Mutant(name, (Edit(MODEL, old, new),), fails, stops=stops, why=why)
 
 
 MUTANTS = (
@@ -92,20 +96,21 @@ MUTANTS = (
             "a1.answers": WAITS,
             **WAITING,
         },
+        why=DEAR,
     ),
     Mutant(
         "config: a text per request",
         (Edit(CONFIG, "max_batch_size: 32", "max_batch_size: 1"),),
         {
             "a1.config": "max_batch_size is 1",
-            **{**WAITING, **dict.fromkeys(("a1.answers", "a1.examples", "a1.unsure"), NOTHING)},
+            **dict.fromkeys(("a1.answers", "a1.examples", "a1.unsure"), NOTHING),
         },
         stops="batch",
     ),
     Mutant(
         "config: nothing is batched",
         (Edit(CONFIG, "dynamic_batching { max_queue_delay_microseconds: 20000 }", ""),),
-        {"a1.config": "has no dynamic_batching", "a1.answers": WAITS, **WAITING},
+        {"a1.config": "has no dynamic_batching", "a1.batches": "none was batched with another"},
     ),
     Mutant(
         "config: no delay",
@@ -122,62 +127,74 @@ MUTANTS = (
         "answers: logits",
         ".logits.softmax(-1)",
         ".logits",
-        {"a1.answers": "no probabilities", **WAITING},
+        {"a1.answers": "no probabilities", "a1.unsure": WAITS},
     ),
     predicts(
         "answers: sigmoid",
         ".logits.softmax(-1)",
         ".logits.sigmoid()",
-        {"a1.answers": "do not add up to 1", **WAITING},
+        {"a1.answers": "do not add up to 1", "a1.unsure": WAITS},
     ),
     predicts(
         "answers: no attention mask",
         "self.network(**tokens)",
         'self.network(tokens["input_ids"])',
-        {"a1.answers": "the shortest of 32 texts gets probabilities that differ", **WAITING},
+        {
+            "a1.answers": "the shortest of 32 texts gets probabilities that differ",
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.examples", "a1.unsure"), WAITS),
+        },
+        why=DEAR,
     ),
     predicts(
         "answers: in training mode",
         "from_pretrained(folder).eval()",
         "from_pretrained(folder).train()",
         {"a1.answers": "differ", **WAITING},
+        why=DEAR,
     ),
     predicts(
         "answers: the languages in the alphabet's order",
         "names[place].encode() for place in range(len(names))",
         "name.encode() for name in sorted(names.values())",
-        {"a1.answers": "labels of classifier are not those of the class", **WAITING},
+        {"a1.answers": "labels of classifier are not those of the class"},
     ),
     predicts(
         "answers: bytes as text",
         'text.decode("utf-8")',
         "str(text)",
-        {"a1.answers": "get the label of their language", **WAITING},
+        {
+            "a1.answers": "get the label of their language",
+            **dict.fromkeys(("a1.refusals", "a1.unsure"), WAITS),
+        },
     ),
     predicts(
         "answers: float64",
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1).astype(np.float64))',
         {"a1.answers": "classifier answers SCORE as FP64; its config says TYPE_FP32", **WAITING},
+        why=DEAR,
     ),
     predicts(
         "answers: scores without a column",
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
         'pb_utils.Tensor("SCORE", table.max(1))',
-        {"a1.answers": "SCORE of classifier has the shape [32], for 32 texts", **WAITING},
+        {"a1.answers": "SCORE of classifier has the shape [32], for 32 texts"},
     ),
     predicts(
         "answers: long texts are not cut",
         "padding=True, truncation=True",
         "padding=True",
-        {"a1.answers": "has more tokens than the network can read (64)", **WAITING},
+        {
+            "a1.answers": "has more tokens than the network can read (64)",
+            **dict.fromkeys(("a1.refusals",), WAITS),
+        },
     ),
     predicts(
         "answers: long texts are not cut, and the line is named",
         "            return self.network(**tokens)",
         '            tokens = self.tokenizer(texts, padding=True, return_tensors="pt")\n'
         "            return self.network(**tokens)",
-        {"a1.answers": "of model.py, in predict", **WAITING},
+        {"a1.answers": "of model.py, in predict", **dict.fromkeys(("a1.refusals",), WAITS)},
     ),
     predicts(
         "answers: half of each text",
@@ -185,18 +202,26 @@ MUTANTS = (
         "return decoded[:45]\n",
         {
             "a1.answers": "other texts differ",
-            **WAITING,
+            "a1.unsure": WAITS,
         },
     ),
     Mutant(
         "answers: a checkpoint without weights, and no network",
         (checkpoint(NO_WEIGHTS), Edit(MODEL, PREDICT, CONSTANT)),
-        {"a1.answers": "it does not tell texts apart", **WAITING},
+        {
+            "a1.answers": "it does not tell texts apart",
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.examples", "a1.unsure"), WAITS),
+        },
+        why=DEAR,
     ),
     Mutant(
         "answers: a checkpoint that gives all texts one class",
         (checkpoint(ONE_CLASS),),
-        {"a1.answers": "it does not tell texts apart", **WAITING},
+        {
+            "a1.answers": "it does not tell texts apart",
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.examples", "a1.unsure"), WAITS),
+        },
+        why=DEAR,
     ),
     Mutant("right: a weak checkpoint of two classes", (checkpoint(WEAK),), right=True),
     Mutant(
@@ -209,9 +234,9 @@ MUTANTS = (
         (Edit("a1.ask", "labels, scores", 'me = "berta"\nlabels, scores'),),
         {
             "a1.answers": "not those that are drawn for your id",
-            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.examples", "a1.code"), WAITS),
-            "a1.unsure": WAITS,
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.unsure"), WAITS),
         },
+        why=DEAR,
     ),
     # -- batches -----------------------------------------------------------------------------------
     Mutant(

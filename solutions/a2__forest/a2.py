@@ -27,6 +27,10 @@
 # together. For the marks it runs again outside of this notebook: on rows that you have not seen,
 # and against models that the grader trains by the same recipes on your training rows. A person
 # reads what you write in words.
+#
+# A mistake costs the points of its own task. Two cost more: as long as Triton does not load
+# `forest` on FIL, the six checks that ask it earn nothing, 55 points; and models that give every
+# row the same answer cannot be compared with anything.
 
 # %% kind="given" id="a2.setup"
 import queue

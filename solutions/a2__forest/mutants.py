@@ -10,6 +10,8 @@ RELEASES = "models/releases/config.pbtxt"
 OF_FOREST = ("a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap", "a2.delays")
 NO_FOREST = dict.fromkeys(OF_FOREST, NOTHING)
 OTHER_ID = 'me = "anna"\n'
+#: What the text says of mistakes that cost more than others.
+DEAR = "as long as Triton does not load `forest` on FIL"
 CHANGED = "Did you change `me`?"
 NO_VERDICT = dict.fromkeys(("a2.classes", "a2.threshold"), NOTHING)
 WAITING = dict.fromkeys(OF_FOREST[1:], WAITS)
@@ -96,30 +98,35 @@ MUTANTS = (
         "forest: wrong dtype",
         (Edit(FOREST, 'input__0"\n  data_type: TYPE_FP32', 'input__0"\n  data_type: TYPE_FP64'),),
         NO_FOREST,
+        why=DEAR,
         stops="TYPE_FP32",
     ),
     Mutant(
         "forest: a measurement too few",
         (Edit(FOREST, "dims: [ 30 ]", "dims: [ 29 ]"),),
         NO_FOREST,
+        why=DEAR,
         stops="30",
     ),
     Mutant(
         "forest: the config of another model",
         (parameter(FOREST, "model_type", "xgboost_json", "lightgbm"),),
         NO_FOREST,
+        why=DEAR,
         stops="model.txt",
     ),
     Mutant(
         "forest: XGBoost's other format",
         (parameter(FOREST, "model_type", "xgboost_json", "xgboost"),),
         NO_FOREST,
+        why=DEAR,
         stops="and finds xgboost.json",
     ),
     Mutant(
         "forest: no threshold",
         (no_parameter(FOREST, "threshold", "0.5"),),
         NO_FOREST,
+        why=DEAR,
         stops="threshold",
     ),
     Mutant(
@@ -225,6 +232,7 @@ MUTANTS = (
             "a2.probabilities": NOTHING,
         },
         stops="forest_xgboost",
+        why=DEAR,
     ),
     recipe(
         "forest: another recipe",
@@ -250,6 +258,7 @@ MUTANTS = (
             Edit("models/forest/1/model.py", "", PASTED),
         ),
         {"a2.forest": "'python'", **WAITING},
+        why=DEAR,
     ),
     Mutant(
         "forest: trees of one leaf, so that every row gets the same answer",
@@ -264,6 +273,7 @@ MUTANTS = (
             "a2.threshold": WAITS,
             "a2.shap": "SHAP values of other rows differ",
         },
+        why="models that give every row the same answer",
     ),
     # -- labels ------------------------------------------------------------------------------------
     Mutant(

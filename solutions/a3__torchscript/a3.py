@@ -27,6 +27,11 @@
 # **Marks.** A check here sees whether your models and your numbers fit together. For the marks it
 # runs again outside of this notebook, on texts that you have not seen. A person reads what you
 # write in words.
+#
+# A mistake costs the points of its own task: the ensemble and the program are compared with what
+# your own `letters` and `reader` answer, right or wrong. What costs more, because then nothing can
+# be compared: a model that Triton does not load, or that ends with an exception; and a `reader`
+# whose scores depend on chance, or not on the text.
 
 # %% kind="given" id="a3.setup"
 import json

@@ -27,6 +27,11 @@
 # `eights.pth` and from what your served models answer, also for pictures that you have not seen. A
 # person reads what you write in words. You hand in this notebook and `models/`; `eights.pth` need
 # not be in the zip, since the notebook writes it again.
+#
+# A mistake costs the points of its own task: what is made of `eights.pth` is compared with it,
+# right or wrong. Three mistakes cost more, because nothing can be made of them: weights for which
+# task 6 has no threshold, a model of task 2 that Triton does not load, and `logits_pth` of
+# something else.
 
 # %% kind="given" id="a4.setup"
 import copy

@@ -266,6 +266,12 @@ GAPS = {
         '{"a2.labels": "have no label"}, right=True',
         ["is a right answer that must fail"],
     ),
+    "a mistake that costs too much, and no text says why": (
+        "mutants",
+        'DEAR = "as long as Triton',
+        'DEAR = "it rains: Triton',
+        ["'forest: wrong dtype' costs 55 points, and students do not read why"],
+    ),
     "an edit of no cell": ("mutants", 'Edit("a2.names"', 'Edit("a2.nam"', ["is no cell"]),
 }
 
@@ -283,8 +289,10 @@ def test_a_gap_is_found(what: str, changed: Assignment) -> None:
     assert all(gap.todo and gap.where for gap in found)
 
 
-def test_a2_has_no_gap(changed: Assignment) -> None:
-    assert gaps.gaps(changed) == []
+@pytest.mark.parametrize("assignment", assignments.find(), ids=lambda a: a.name)
+def test_no_assignment_has_a_gap(assignment: Assignment) -> None:
+    """No mistake costs more than 40 points, unless the text says why, for example."""
+    assert gaps.gaps(assignment) == []
 
 
 def test_an_assignment_without_mutants(changed: Assignment) -> None:
