@@ -53,7 +53,7 @@ HONEST = "bela"
 #: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
 WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 30 == 0}
 #: The limits of the whole notebook, and of one cell.
-LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "45"]
+LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 80  # points that the machine gives; a person gives 20 more
 #: Of the class of 25: points of the checks, flags, and what the late days cost.
 POINTS = {
@@ -63,7 +63,8 @@ POINTS = {
 }
 FLAGS = {
     **{who: {"another's data"} for who in SAME[1:]},
-    **{"s06": {"execution"}, "s07": {"execution"}, "s12": {"unreadable"}},
+    **{"s06": {"execution"}, "s07": {"execution"}},
+    **{"s10": {"files missing"}, "s12": {"unreadable"}},
 }
 #: What a person gives for a written answer.
 BY_HAND = {"s03": 8, "s23": 7}
