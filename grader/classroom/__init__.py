@@ -10,7 +10,8 @@
 - names.py: ids that are safe, and texts that can be shown
 - autograde.py: grade them in parallel; progress_bar.py: show how far that is
 - by_hand.py: points and comments of a person, when the student hands in again
-- answer_sheets.py: written answers as tables for several readers; rubric.py: their rubrics
+- answer_sheets.py: written answers as tables for several readers; answer_marks.py: what they gave;
+  rubric.py: the rubrics
 - regrades.py: regrade requests and replies
 - ungraded.py: who has no mark although they handed in; grade_rules.py: who is excused, and how
   assignments count together; totals.py: the table over all assignments

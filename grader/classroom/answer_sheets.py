@@ -5,9 +5,9 @@ number in place of the student's name, with a column for each item of the rubric
 `x` under what the answer earns. `take` reads the tables and writes points and comments into
 nbgrader's gradebook, so formgrader shows them too.
 
-What each answer earned is kept by item (`answers/<assignment>/<student>.json`). If the rubric gives
-an item other points later, `refresh` computes the earlier marks anew. Points that somebody has
-changed in formgrader since are left as they are.
+What each answer earned is kept by item (answer_marks.py), and stands on the student's page. If the
+rubric gives an item other points later, `refresh` computes the earlier marks anew. Points that
+somebody has changed in formgrader since are left as they are.
 
 The number of an answer depends on its text. So a row cannot be taken for a text that the student
 has changed meanwhile.
@@ -16,7 +16,6 @@ has changed meanwhile.
 from __future__ import annotations
 
 import collections
-import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -27,14 +26,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import dotted
 
 from ..pages.answers import answers
-from . import database, grade_rules, gradebook, rubric, spreadsheet
+from . import answer_marks, database, grade_rules, gradebook, rubric, spreadsheet
+from .answer_marks import Given
 from .classroom import Classroom, write
 from .names import clean
 from .spreadsheet import safe
@@ -44,28 +42,6 @@ _SAVE = "In Excel, save it as `CSV UTF-8 (comma delimited)`."
 _FIRST, _LAST = ("answer", "reader", "text"), ("other points", "comment")
 _BOM = "\ufeff"
 _MOST_POINTS = 1_000.0
-
-
-class Given(BaseModel):
-    """What an answer was given.
-
-    Attributes:
-        number: the answer's number, which depends on its text.
-        items: the items of the rubric that it earned, in the rubric's words.
-        other: points besides, which can be below 0.
-        comment: the reader's comment.
-        reader: who read it.
-        points: what was written into the gradebook.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    number: str
-    items: tuple[str, ...] = ()
-    other: float = 0.0
-    comment: str = ""
-    reader: str = ""
-    points: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +104,7 @@ def write_sheets(
     rubrics = _rubrics(assignment)
     files = {}
     texts = _texts(classroom, assignment)
-    kept = _read_all(classroom, assignment)
+    kept = answer_marks.read(classroom, assignment.name)
     for cell, items in rubrics.items():
         theirs = sorted((one for one in texts if one.cell == cell), key=lambda one: one.number)
         for place, reader in enumerate(names):
@@ -208,7 +184,7 @@ def refresh(classroom: Classroom, assignment: Assignment) -> Taken:
     Raises:
         WorkbookError: the gradebook is in use.
     """
-    kept = _read_all(classroom, assignment)
+    kept = answer_marks.read(classroom, assignment.name)
     if not kept:
         return Taken()
     rubrics = _rubrics(assignment)
@@ -409,28 +385,16 @@ def _write(classroom: Classroom, assignment: Assignment, new: dict[tuple[str, st
                 for comment in _of(notebook.comments, theirs):
                     comment.manual_comment = theirs[dotted(comment.name)].comment or None
         book.db.commit()
-    kept = _read_all(classroom, assignment)
+    kept = answer_marks.read(classroom, assignment.name)
     for student, theirs in by_student.items():
         whole = {cell: given for (who, cell), given in kept.items() if who == student} | theirs
         content = {cell: given.model_dump(mode="json") for cell, given in whole.items()}
-        write(path(classroom, assignment.name, student), json.dumps(content, indent=1).encode())
+        write(
+            answer_marks.path(classroom, assignment.name, student),
+            json.dumps(content, indent=1).encode(),
+        )
 
 
 def _of(entries: Iterable[Any], cells: dict[str, Given]) -> Iterator[Any]:
     """The gradebook's entries for these cells."""
     return (entry for entry in entries if dotted(entry.name) in cells)
-
-
-def path(classroom: Classroom, assignment: str, student: str) -> Path:
-    """Where it is kept what a student's answers were given."""
-    return classroom.home / "answers" / assignment / f"{student}.json"
-
-
-def _read_all(classroom: Classroom, assignment: Assignment) -> dict[tuple[str, str], Given]:
-    """What answers were given, by student and cell. A file that cannot be read is left out."""
-    found = {}
-    for file in sorted((classroom.home / "answers" / assignment.name).glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, ValidationError, AttributeError):
-            for cell, given in json.loads(file.read_bytes()).items():
-                found[file.stem, cell] = Given.model_validate(given)
-    return found

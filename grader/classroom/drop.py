@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workbook.common.errors import WorkbookError
 
-from . import database, intake, regrades, roster
+from . import answer_marks, database, intake, regrades, roster
 from .classroom import Classroom
 
 
@@ -111,7 +111,7 @@ def _submission(
         classroom.home / "intake" / assignment / f"{student}.json",
         classroom.home / "by_hand" / assignment / f"{student}.json",
         regrades.path(classroom, assignment, student),
-        classroom.home / "answers" / assignment / f"{student}.json",
+        answer_marks.path(classroom, assignment, student),
     )
     known = intake.record(classroom, assignment, student)
     entry = known.source.split(": ")[0] if known else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from ..classroom import deadlines, grade_rules, regrades, roster, standings
+from ..classroom import answer_marks, deadlines, grade_rules, regrades, roster, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -53,6 +53,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     zone = deadlines.timezone(classroom)
     without_mark = ungraded(classroom, assignment, by_student)
     rules = grade_rules.read(classroom)
+    items = answer_marks.read(classroom, assignment.name)
     requests = regrades.of(classroom, assignment.name)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]
@@ -67,6 +68,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
             not_graded=without_mark[student].answer if student in without_mark else "",
             excused=rules.is_excused(assignment, student),
             requests=requests.get(student, []),
+            items=items,
         )
         save(places[student], without_paths(text, classroom.home))
 
@@ -81,6 +83,7 @@ def _page(
     not_graded: str,
     excused: bool,
     requests: list[regrades.Request],
+    items: dict[tuple[str, str], answer_marks.Given],
 ) -> str:
     explained = explain(graded, assignment)
     parts = {
@@ -113,7 +116,7 @@ def _page(
         notes=[note for note in dict.fromkeys(notes) if note],
         # The reason why nothing could be read is in `not_graded`.
         boxes=boxes(explained, parts) if is_read or not not_graded else [],
-        answers=answers(assignment, graded, mark) if is_read else [],
+        answers=answers(assignment, graded, mark, items) if is_read else [],
         comments={id: s for id, s in mark.comments.items() if id not in assignment.written},
         errors=[
             # The lines after the first one are often a traceback through a library.

@@ -37,13 +37,14 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
         *(deadlines.path(classroom), grade_rules.path(classroom)),
     )
     stale = sorted((classroom.home / "by_hand" / assignment.name).glob("*.json"))
-    requests = sorted((classroom.home / "regrades" / assignment.name).glob("*.json"))
+    kept = (classroom.home / name / assignment.name for name in ("answers", "regrades"))
+    by_people = [path for folder in kept for path in sorted(folder.glob("*.json"))]
     intake = classroom.home / "intake"
     came = (intake / "reported.json", *sorted((intake / assignment.name).glob("*.json")))
     for path in (
         *lists,
         *stale,
-        *requests,
+        *by_people,
         *came,
         assignment.release,
         assignment.instructor,

@@ -15,6 +15,7 @@ from grader.classroom import answer_sheets, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.judge.grade_submission import Settings
+from grader.pages import feedback
 from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
@@ -111,6 +112,11 @@ def test_shares_are_read_without_names_and_the_rubric_may_change(
     }
     comments = {mark.student: mark.comments for mark in gradebook.marks(where, toy.name)}
     assert comments["anna"] == {"a9.why": "Good."}
+
+    feedback.write_feedback(where, toy)
+    page = (where.feedback / "anna" / f"{toy.name}.html").read_text()
+    assert "<td>=a reason</td><td>✓</td>" in page
+    assert "<td>a figure</td><td></td>" in page
 
     # No table is replaced that holds marks which were not taken, and no comment is lost.
     grader("--reader", "ann", "--reader", "bea")
