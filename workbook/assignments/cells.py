@@ -473,8 +473,9 @@ def _own_assignment(notebook: Any) -> str:
 
 
 def _own_cells(notebook: object, wanted: Manifest) -> dict[str, Expected]:
-    """The cells that a notebook was given with, by id: those of the release if it does not say that,
-    or is another assignment's.
+    """The cells that a notebook was given with, by id.
+
+    They are those of the release if it does not say that, or is another assignment's.
     """
     own = wanted
     with contextlib.suppress(WorkbookError):
