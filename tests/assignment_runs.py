@@ -319,7 +319,11 @@ class Judge:
             values = handed.get(check.id)
             key = check.id, number, _bytes(values)
             seen, result = self._passed.get(key, ({}, None))
-            if result is None or seen != models.seen(seen):
+            if (
+                result is None
+                or any(earned[need].credit == 0 for need in check.needs)
+                or seen != models.seen(seen)
+            ):
                 with contextlib.closing(_Noting(self._server)) as probe:
                     probe.may_reload = True
                     probe.seed(number)
@@ -332,7 +336,7 @@ class Judge:
 
 def with_needs(ids: Collection[str], checks: Mapping[str, Check]) -> set[str]:
     """The checks of these ids, those that they need, those that these need, and so on."""
-    return _reached(ids, lambda id: checks[id].needs)
+    return _reached(ids, lambda id: (*checks[id].needs, *checks[id].after))
 
 
 def _reached(names: Collection[str], leads_to: Callable[[str], Collection[str]]) -> set[str]:

@@ -81,8 +81,8 @@ HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
 _CHECKS = {"solutions", "assignments", "vocabulary"}
 #: What a check that crashed tells a student to do.
 TELL = "Tell your instructor."
-#: If a check fails after more than these seconds, those that need it do not run: a model that does
-#: not answer would make each of them wait as long. A probe waits 20 s for an answer.
+#: If a check fails after more than these seconds, those that come `after` it do not run: a model
+#: that does not answer would make each of them wait as long. A probe waits 20 s for an answer.
 SLOW_S = 15.0
 
 
@@ -99,9 +99,10 @@ class Check:
     Attributes:
         id: such as `a2.probabilities`; the part before the dot names the assignment.
         run: the public function. It takes a `Probe` and the values that the notebook passes.
-        needs: the ids of checks. If this check earns nothing, and one of them has earned nothing
-            either, the student reads that this check waits for it. Its own work earns its points
-            whatever the others earn.
+        needs: the ids of checks. This check runs only after each of them has earned points.
+        after: the ids of checks. If this check earns nothing, and one of them has earned nothing
+            either, the student reads that this check waits for it. What is right in this one earns
+            its points whatever the others earn.
         hints: the first one gives an idea, the last one nearly the answer.
         read: where to read on after the last hint.
         server: whether the public function asks the server. Where it does not, the notebook runs it
@@ -113,6 +114,7 @@ class Check:
     id: str
     run: Function
     needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     read: str = ""
     server: bool = True
@@ -133,6 +135,7 @@ def define(
     id: str,
     *,
     needs: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
     hints: tuple[str, ...] = (),
     read: str = "",
     server: bool = True,
@@ -152,7 +155,9 @@ def define(
 
     Args:
         id: the assignment's short name, a dot, the check's name.
-        needs: ids of checks that are defined above this one. If they earn nothing, this one
+        needs: ids of checks that are defined above this one. This check runs only after each of
+            them has earned points: without them there is nothing that it could judge.
+        after: ids of checks that are defined above this one. If they earn nothing, this one
             probably fails for the same reason, and says that it waits for them. It is judged all
             the same: what is right in it earns its points. So it must not take for granted what
             they test.
@@ -163,7 +168,7 @@ def define(
     """
 
     def mark(function: Function) -> Function:
-        check = Check(id, function, needs, hints, read, server)
+        check = Check(id, function, needs, after, hints, read, server)
         function.__check__ = check  # type: ignore[attr-defined]
         return function
 
@@ -228,12 +233,12 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
             todo="A check's name begins with its assignment's, such as a2.probabilities.",
         )
     for check in checks.values():
-        for need in check.needs:
+        for need in (*check.needs, *check.after):
             if need not in checks or list(checks).index(need) >= list(checks).index(check.id):
                 raise WorkbookError(
                     f"{check.id} needs {need}, which is not defined before it.",
                     where=_place(assignment, "checks"),
-                    todo=f"Correct the name in needs=, or define {need} above {check.id}.",
+                    todo=f"Correct the name in needs= or after=, or define {need} above it.",
                 )
     if not variants:
         return checks
@@ -367,7 +372,9 @@ def evaluate_public(
     if (obstacle := _obstacle(check, values)) is not None:
         status, *text = obstacle
         return _result(check, status, 0, *text)
-    if (need := _missing_need(check, earned)) and earned[need].seconds > SLOW_S:
+    if (need := _missing_need(check, earned)) and (
+        need in check.needs or earned[need].seconds > SLOW_S
+    ):
         return _waits(check, need)
     outcome = _call(check.run, server, values)
     error = outcome.error
@@ -404,6 +411,9 @@ def evaluate_hidden(
         check, server, values, earned: as for `evaluate`.
         public: the result of the public function.
     """
+    need = _missing_need(check, earned)
+    if public.credit and need in check.needs and need is not None:
+        return _waits(check, need)  # a hidden variant of that check has failed
     lowest, seconds = public, public.seconds
     for function in check.variants:
         if lowest.credit == 0:
@@ -434,8 +444,9 @@ def _waits(check: Check, need: str) -> CheckResult:
 
 
 def _missing_need(check: Check, earned: Mapping[str, CheckResult]) -> str | None:
-    """The first check that this one needs and that has earned nothing; None if there is none."""
-    return next((id for id in check.needs if id in earned and earned[id].credit == 0), None)
+    """The first check of `needs` or `after` that has earned nothing; None if there is none."""
+    before = (*check.needs, *check.after)
+    return next((id for id in before if id in earned and earned[id].credit == 0), None)
 
 
 def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:

@@ -182,7 +182,9 @@ class Probe:
         if not self.may_reload or model in self._with_batches:
             return
         if int(config.get("max_batch_size", 0)) < rows:
-            changed = {**config, "max_batch_size": rows}
+            changed = copy.deepcopy(config) | {"max_batch_size": rows}
+            # The server has filled it in: it is the old max_batch_size.
+            changed.get("dynamic_batching", {}).pop("preferred_batch_size", None)
             self._ask(lambda: self.server.load(model, config=changed, timeout=60.0), model)
             self._with_batches.add(model)
 

@@ -79,7 +79,7 @@ def config(server: Probe, model: str) -> None:
 
 @define(
     "a1.answers",
-    needs=("a1.config",),
+    after=("a1.config",),
     hints=(
         "Follow one text through your model.py: bytes, str, tokens, logits, probabilities, label. "
         "Print the shape and the dtype at each step; what a model prints stands in the server's "
@@ -138,7 +138,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
 
 @define(
     "a1.batches",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "execute gets a list of requests, and each holds one or more texts. Which loop calls the "
         "network, and how often does it run for 32 requests?",
@@ -163,7 +163,7 @@ def batches(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a1.refusals",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "A response can hold an error in place of tensors. The others in the batch are answered as "
         "usual. So look at each request by itself, before you join the texts.",
@@ -191,7 +191,7 @@ def refusals(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a1.examples",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "An example is a request that you find interesting, and what came back. Which texts would "
         "you show to somebody who is to use your model?",
@@ -216,7 +216,7 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
 
 @define(
     "a1.code",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "Read each finding with its line in model.py open beside it. The letters and digits in "
         "brackets are the rule's name: `ruff rule D102` in a terminal explains it. `ruff check "
@@ -316,7 +316,7 @@ def _written_labels(tree: ast.Module, labels: Sequence[str]) -> list[str]:
 
 @define(
     "a1.unsure",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "own_scores and foreign_scores are two arrays of 32 numbers. Draw both as histograms: "
         "where would you put the border?",

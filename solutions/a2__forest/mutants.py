@@ -161,7 +161,7 @@ MUTANTS = (
         "for version in (1, 3):\n"
         '    save_xgboost(model, f"models/releases/{version}/xgboost.json")\n'
         'forest = deploy("models/releases").name',
-        {"a2.forest": "you handed over 'releases'", **WAITING},
+        {"a2.forest": "you handed over 'releases'", "a2.probabilities": WAITS},
     ),
     Mutant(
         "forest: classes instead of probabilities",
@@ -226,13 +226,8 @@ MUTANTS = (
     Mutant(
         "forest: a model of the course's",
         (Edit("a2.serve", 'deploy("models/forest").name', '"forest_xgboost"'),),
-        {
-            "a2.forest": "forest_xgboost",
-            **WAITING,
-            "a2.probabilities": NOTHING,
-        },
+        {"a2.forest": "forest_xgboost", "a2.probabilities": NOTHING},
         stops="forest_xgboost",
-        why=DEAR,
     ),
     recipe(
         "forest: another recipe",
@@ -483,7 +478,7 @@ MUTANTS = (
             ),
             Edit("a2.choose", "missed = [", "benign = benign[:, 1]\nmissed = ["),
         ),
-        {"a2.classes": "the shape [114, 2]; expected is [114]", "a2.threshold": WAITS},
+        {"a2.classes": "the shape [114, 2]; expected is [114]"},
     ),
     Mutant(
         "verdict: too many alarms",
@@ -528,12 +523,12 @@ MUTANTS = (
     Mutant(
         "batching: counts of one request",
         (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
-        {"a2.batching": "They do not show batching", "a2.delays": WAITS},
+        {"a2.batching": "They do not show batching"},
     ),
     Mutant(
         "batching: invented counts",
         (Edit("a2.count", "requests = int(", "requests = 9999 + 0 * int("),),
-        {"a2.batching": "cannot be the server's", "a2.delays": WAITS},
+        {"a2.batching": "cannot be the server's"},
     ),
     Mutant(
         "batching: batches larger than the server's",
@@ -541,12 +536,12 @@ MUTANTS = (
             Edit("a2.count", "requests = int(", "requests = 1000 + 0 * int("),
             Edit("a2.count", "executions = int(", "executions = 3 + 0 * int("),
         ),
-        {"a2.batching": "at most 256 rows", "a2.delays": WAITS},
+        {"a2.batching": "at most 256 rows"},
     ),
     Mutant(
         "batching: a mean instead of a count",
         (Edit("a2.count", "executions = int(", "executions = 4.5 + 0 * int("),),
-        {"a2.batching": "`executions` is 4.5; a whole number is wanted", "a2.delays": WAITS},
+        {"a2.batching": "`executions` is 4.5; a whole number is wanted"},
     ),
     # -- SHAP --------------------------------------------------------------------------------------
     Mutant(

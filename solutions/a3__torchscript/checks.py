@@ -187,7 +187,7 @@ def reader(server: Probe, me: str, model: str, served: Array) -> None:
 
 @define(
     "a3.versions",
-    needs=("a3.reader",),
+    after=("a3.reader",),
     hints=(
         "Three folders, two of them served. Which of Triton's three policies fit?",
         "`all` serves the trace, too. `latest` counts from the newest, `specific` names versions.",
@@ -292,7 +292,7 @@ def _rule(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a3.ensemble",
-    needs=("a3.reader", "a3.letters"),
+    after=("a3.reader", "a3.letters"),
     hints=(
         "An ensemble's config is its whole program: which tensor of a step is which tensor of the "
         "ensemble? Draw the two steps as boxes, and name the arrows.",
@@ -329,7 +329,7 @@ def ensemble(server: Probe, me: str, model: str, scores: Array, by_hand: Array) 
 
 @define(
     "a3.bls",
-    needs=("a3.reader", "a3.letters"),
+    after=("a3.reader", "a3.letters"),
     hints=(
         "Begin with one request: what would a client do who asks letters, and then reader? `ask` "
         "calls one model. Then: how do the texts of all requests get into one call?",
@@ -384,7 +384,7 @@ def bls(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -
 
 @define(
     "a3.pads",
-    needs=("a3.ensemble",),
+    after=("a3.ensemble",),
     hints=(
         "Do it once by hand: pad_to(8), deploy letters, count the executions of reader for the "
         "crowd, and take the time. Then put it into a loop.",

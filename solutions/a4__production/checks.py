@@ -70,7 +70,7 @@ def weights(server: Probe, me: str, pth: Array) -> None:
 
 @define(
     "a4.fp32",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     hints=(
         "Three things must fit together: the names and the free batch of the export, the config, "
         "and the network that you have folded.",
@@ -94,7 +94,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.fp16",
-    needs=("a4.fp32",),
+    after=("a4.fp32",),
     hints=(
         "Convert the fp32 file, not the network: halve does it. What should become of the input "
         "and the output?",
@@ -126,7 +126,7 @@ def _is_served(server: Probe, model: str, help: str) -> None:
 
 @define(
     "a4.engine",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     server=False,
     hints=(
         "Two things must fit the config of models/eights_tensorrt: the types of the file's input "
@@ -160,7 +160,7 @@ def _is_not_attempted(value: Any) -> bool:
 
 @define(
     "a4.logits",
-    needs=("a4.fp16",),
+    after=("a4.fp16",),
     hints=(
         "A logit is what the last layer gives, before any softmax. Which of the two columns "
         "belongs to an eight?",
@@ -193,7 +193,7 @@ def logits(
 
 @define(
     "a4.threshold",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     server=False,
     hints=(
         "try_all(logits_pth, camera.is_eight) gives for each threshold how many pictures lie above "
@@ -257,7 +257,7 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
 
 @define(
     "a4.changed",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.logits", "a4.threshold"),
     hints=(
         "Compare two columns of true and false: the verdicts of PyTorch and those of a model, both "
         "at the same threshold.",
@@ -301,7 +301,7 @@ def changed(
 
 @define(
     "a4.figures",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.logits", "a4.threshold"),
     hints=(
         "PyTorch's verdicts are the truth here, not the digits themselves: a true positive is a "
         "picture that both call an eight.",
@@ -413,7 +413,7 @@ def _has_all(name: str, table: Any, rows: Mapping[str, str]) -> None:
 
 @define(
     "a4.closest",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.logits", "a4.threshold"),
     hints=(
         "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
         "little? Draw that number against the threshold, near the one you have.",
@@ -496,7 +496,7 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.production",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     hints=(
         "Decider(network, limit) is a module that returns the logits and the verdict. Which "
         "network and which threshold does it get for the variant that you have chosen?",

@@ -193,7 +193,7 @@ def test_what_is_right_earns_its_points_though_an_earlier_check_failed() -> None
     earned, values = {"a9.before": before}, {"value": 1}
 
     def judged(*functions: Callable[..., None]) -> CheckResult:
-        check = _check(*functions, needs=("a9.before",))
+        check = _check(*functions, after=("a9.before",))
         return evaluate(check, lambda: probe, values, earned)
 
     assert (judged(passes).status, judged(passes).credit) == ("passed", 1)

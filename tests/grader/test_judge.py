@@ -53,7 +53,7 @@ def broken(server, value: float):
     """A check with a mistake of its own."""
     raise ZeroDivisionError("of its own")
 
-@define("zz.second", needs=("zz.number",))
+@define("zz.second", after=("zz.number",))
 def second(server, model: str):
     """The model doubles its numbers, still."""
     first(server, model)
@@ -322,7 +322,7 @@ def third(server, model: str):
     answer = server.infer(model, {"IN": x})["OUT"]
     raise Failure(f"It answers {answer.tolist()}.", credit=0.5)
 
-@define("zz.fourth", needs=("zz.second",))
+@define("zz.fourth", after=("zz.second",))
 def fourth(server, model: str):
     """It needs a check whose hidden variant fails, and is right itself."""
 '''
