@@ -1,6 +1,6 @@
 """A class of 25 that handed in a2 on Moodle in German, on Canvas and by mail, with what goes wrong.
 
-Thirteen hand in one solution: eight of them the same files, five with other names and an id of
+Thirteen hand in one solution: ten of them the same files, three with other names and an id of
 their own. It is due on the evening before the clocks are set back, and comes a day late, two days
 late, and in time by an extension. Others hand in an endless loop, a flood of output, a lone
 notebook, a text.
@@ -35,10 +35,12 @@ LAST = ("Okafor", "Núñez", "Khai", "Żółć", "O'Connor", "Жаңабек", "
 #: s01 to s25: first and last names.
 PEOPLE = {f"s{n + 1:02}": (FIRST[n], LAST[n % 10]) for n in range(25)}
 #: Who has the same files in the end; s23 has a solution of their own at first.
-SAME = ("s13", "s14", "s15", "s16", "s17", "s18", "s19", "s23")
-DISGUISED = ("s08", "s09", "s20", "s21", "s22")
+SAME = ("s13", "s06", "s07", "s14", "s15", "s16", "s17", "s18", "s19", "s23")
+DISGUISED = ("s08", "s09", "s20")
 #: Independent solutions of some tasks, by their authors in solutions_a2.py.
 OWN = {"s02": "plain", "s03": "functions", "s04": "pandas", "s23": "short"}
+#: Who hands in what cannot be read: a text, an archive of another kind.
+UNREADABLE = ("s12", "s21")
 EXCUSED, MISSING = "s24", "s25"
 ON_MOODLE = tuple(PEOPLE)[:12]
 RULES = f'[excused]\na2 = ["{EXCUSED}"]\n'
@@ -87,15 +89,17 @@ def settings(classroom: Classroom, others: list[str]) -> None:
     grade_rules.path(classroom).write_text(RULES)
 
 
-def hand_in(inbox: Path, made: Path) -> None:
+def hand_in(inbox: Path, made: Path, diary: str) -> None:
     """Write the downloads of Moodle and Canvas, and what came by mail.
 
     Args:
         inbox: where they are put.
         made: a folder that is not there yet, for the submissions.
+        diary: a text beside the notebook of s11.
     """
     made.mkdir()
-    _on_moodle(inbox, made)
+    _copied("s13", made)
+    _on_moodle(inbox, made, diary)
     _on_canvas(inbox, made)
     same = made / "s13"
     _zip(inbox / "s18@example.org.zip", _files(same))
@@ -141,18 +145,20 @@ def canvas_gradebook() -> str:
     return _table(rows)
 
 
-def _on_moodle(inbox: Path, made: Path) -> None:
+def _on_moodle(inbox: Path, made: Path, diary: str) -> None:
     folders = {who: _written_alone(who, made) for who in OWN if who in ON_MOODLE}
+    s.last(folders["s02"], "for number in range(3_000_000):\n    print(number)")
+    s.last(folders["s04"], "import time\n\nwhile True:\n    time.sleep(0.1)")
     folders |= {who: _copied(who, made) for who in DISGUISED if who in ON_MOODLE}
-    for who in ("s01", "s06", "s07", "s10"):
+    folders |= {who: made / "s13" for who in SAME if who in ON_MOODLE}
+    for who in ("s01", "s10"):
         folders[who] = submissions.solution(A2, made / who, who)
     files_beside.write(folders["s01"])
     s.first(folders["s01"], files_beside.CELL)
-    s.last(folders["s06"], "while True:\n    pass")
-    s.last(folders["s07"], "for number in range(3_000_000):\n    print(number)")
     shutil.rmtree(folders["s10"] / "models")
     folders["s05"] = submissions.release(A2, made / "s05")
     folders["s11"] = submissions.solution(A2, made / "s11")  # and no id of their own
+    (folders["s11"] / "diary.txt").write_text(diary)
     files: dict[str, bytes] = {}
     for student, folder in folders.items():
         name = _moodle_name(student)
@@ -167,7 +173,7 @@ def _on_moodle(inbox: Path, made: Path) -> None:
 
 
 def _on_canvas(inbox: Path, made: Path) -> None:
-    same = _files(_copied("s13", made))
+    same = _files(made / "s13")
     zipped, release = _packed(same), A2.release.read_bytes()
     files = {
         _canvas_name("s13", 101, "a2__forest.zip"): zipped,
@@ -182,10 +188,10 @@ def _on_canvas(inbox: Path, made: Path) -> None:
         ),
         _canvas_name("s16", 104, "a2.zip"): _packed({"a2__forest.zip": zipped}),
         _canvas_name("s17", 105, "a2__forest.zip"): _packed({"a2.ipynb": release}),
+        _canvas_name("s20", 106, "a2__forest.zip"): _packed(_files(_copied("s20", made))),
+        _canvas_name("s21", 107, "a2.rar"): b"Rar!",
+        _canvas_name("s22", 108, "a2__forest.zip"): _packed(_files(made / "s05")),
     }
-    for place, student in enumerate(("s20", "s21", "s22")):
-        name = _canvas_name(student, 110 + place, "a2__forest.zip")
-        files[name] = _packed(_files(_copied(student, made)))
     _zip(inbox / "submissions.zip", files)
     _zip(inbox / "submissions (1).zip", {_canvas_name("s17", 205, "a2__forest-1.zip"): zipped})
 

@@ -43,28 +43,28 @@ from tests import files_beside
 from tests.attacks import class_of_25
 from tests.attacks import submissions as s
 from tests.attacks.attack import Attack, make, outputs
-from tests.attacks.class_of_25 import DISGUISED, DOWNLOAD, SAME
+from tests.attacks.class_of_25 import DISGUISED, DOWNLOAD, SAME, UNREADABLE
 from tests.attacks.test_every_assignment import assert_gains_nothing
 from workbook import assignments
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-HONEST = "bela"
-#: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
-WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 30 == 0}
+#: A mutant; all of them are tried, faster, in tests/grader/test_assignments.py.
+WRONG = {"mutant": MUTANTS[0]}
 #: The limits of the whole notebook, and of one cell.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 80  # points that the machine gives; a person gives 20 more
 #: Of the class of 25: points of the checks, flags, and what the late days cost.
 POINTS = {
-    **dict.fromkeys(("s01", "s06", "s07", "s11"), TOTAL),
+    **dict.fromkeys(("s01", "s11"), TOTAL),
     **dict.fromkeys((*SAME, *DISGUISED, "s03"), 50),
-    **{"s02": 60, "s04": 40, "s05": 0, "s10": 0, "s12": 0},
+    **dict.fromkeys(("s05", "s10", "s22", *UNREADABLE), 0),
+    **{"s02": 60, "s04": 40},
 }
 FLAGS = {
     **{who: {"another's data"} for who in SAME[1:]},
-    **{"s06": {"execution"}, "s07": {"execution"}},
-    **{"s10": {"files missing"}, "s12": {"unreadable"}},
+    **{who: {"unreadable"} for who in UNREADABLE},
+    **{"s02": {"execution"}, "s04": {"execution"}, "s10": {"files missing"}},
 }
 #: What a person gives for a written answer.
 BY_HAND = {"s03": 8, "s23": 7}
@@ -201,9 +201,8 @@ class GradedClass:
 
     def fill(self, port: int) -> None:
         """Write all submissions, and the canary where no submission may look."""
-        class_of_25.hand_in(self.inbox, self.made)
-        (s.solution(self.inbox / HONEST) / "diary.txt").write_text(CANARY)
-        class_of_25.settings(self.classroom, [HONEST, *WRONG, *(a.name for a in ATTACKS), *ZIPS])
+        class_of_25.hand_in(self.inbox, self.made, CANARY)
+        class_of_25.settings(self.classroom, [*WRONG, *(a.name for a in ATTACKS), *ZIPS])
         (self.classroom.home / "notes.txt").write_text(CANARY)
         for name, mutant in WRONG.items():
             submissions.mutant(assignments.named(s.ASSIGNMENT), mutant, self.inbox / name)
@@ -352,16 +351,9 @@ def test_nothing_is_lost_or_graded_twice(graded_class: GradedClass) -> None:
     """A kill in the middle costs at most the submissions that were being graded."""
     assert graded_class.killed_with >= 8
     assert graded_class.graded_later > 0
-    everybody = {*POINTS, HONEST, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
+    everybody = {*POINTS, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
     assert set(graded_class.classroom.results(s.ASSIGNMENT)) == everybody
     assert "0 graded" in graded_class.again
-
-
-def test_the_solution_gets_everything(graded_class: GradedClass) -> None:
-    graded = graded_class.of(HONEST)
-    assert lost(graded) == set(), graded.verdict
-    assert graded.verdict.flags == ()
-    assert graded_class.points(HONEST) == TOTAL
 
 
 def test_the_release_gets_nothing(graded_class: GradedClass) -> None:
@@ -399,7 +391,7 @@ def test_the_report_of_the_class(graded_class: GradedClass) -> None:
     )
     with_course, copies = found  # the first is that of the attacks, which begin with the solution
     assert copies.students == sorted([*SAME, *DISGUISED])
-    assert {"s01", "s06", "s07", "s10", "s11"} <= {*with_course.students}
+    assert {"s01", "s10", "s11"} <= {*with_course.students}
     assert {p.other for p in with_course.pairs} >= {similarity.COURSE}
     assert not {*with_course.students} & {"s02", "s03", "s04", "s05", "s12"}
     text = report(graded_class)
@@ -426,7 +418,7 @@ def test_the_exports_of_the_class(graded_class: GradedClass, tmp_path: Path) -> 
     total = {
         who: f"{points + BY_HAND.get(who, 0) - PENALTIES.get(who, 0):.2f}"
         for who, points in POINTS.items()
-        if who != "s12"
+        if who not in UNREADABLE
     }
     sheets = {"moodle": class_of_25.moodle_worksheet(), "canvas": class_of_25.canvas_gradebook()}
     tables = {"nbgrader": export.table(graded_class.classroom, class_of_25.A2, "nbgrader")}
@@ -532,9 +524,9 @@ def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None
     """The graded files are the handed-in files; no submission changed its own or other files."""
     readable = {attack.name for attack in ATTACKS if attack.flags != {"unreadable"}}
     taken = graded_class.classroom.submissions(s.ASSIGNMENT)
-    for name in (HONEST, *WRONG, *readable):
+    for name in (*WRONG, *readable):
         assert hashes(taken[name]) == hashes(graded_class.inbox / name), name
-    same = {who: hashes(taken[who]) for who in SAME}  # they came in eight ways
+    same = {who: hashes(taken[who]) for who in SAME}  # they came in many ways
     assert len({str({**files, "timestamp.txt": ""}) for files in same.values()}) == 1
 
 
