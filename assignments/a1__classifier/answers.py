@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,13 @@ _APART, _SHARE_APART = 10, 0.2
 def checkpoint(server: Probe, model: str) -> Path:
     """The folder of a deployed model's checkpoint; fails unless it holds data and no code.
 
+    From here on the judge lets the model take `ROWS` texts in a request: a max_batch_size that is
+    too small costs the points of a1.config, and no others.
+
     Raises:
         Failure: a file is missing or too large, or one is there that is code, or may be.
     """
-    server.require(model)
+    server.allow_batches(model, facts.ROWS)
     folder = server.server.repository / model / facts.CHECKPOINT
     name = f"The checkpoint of {model}"
     bring = 'fetch_checkpoint(me, "models/classifier/1/checkpoint"), then deploy again.'
@@ -123,20 +126,26 @@ def column(texts: Sequence[str | bytes]) -> Inputs:
 
 
 class Answers:
-    """What the model answers to texts, one row per text.
+    """What the model answers to texts, one row per text. `fit_together` tests all but the table.
 
     Attributes:
         labels: the label of each row.
         scores: float32, shape (rows,).
         table: the probability of each class; float32, shape (rows, classes).
+        outputs: the outputs as they came, by name.
     """
 
-    def __init__(self, labels: list[str], scores: Array, table: Array) -> None:
-        self.labels, self.scores, self.table = labels, scores, table
+    def __init__(self, outputs: Mapping[str, Array]) -> None:
+        self.outputs = outputs
+        self.labels = [
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            for value in outputs[facts.LABEL].ravel()
+        ]
+        self.scores, self.table = outputs[facts.SCORE].ravel(), outputs[facts.TABLE]
 
 
 def ask(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]) -> Answers:
-    """Send texts as one request; fails unless each gets a label, its score, and all probabilities.
+    """Send texts as one request; fails unless each gets a number for each class.
 
     Args:
         server: the check's probe.
@@ -203,20 +212,30 @@ def cuts(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]
 
 
 def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]) -> Answers:
-    """An answer of the model; fails unless label, score and probabilities belong together."""
+    """An answer of the model; fails unless it has a label, a score and a row of numbers per text.
+
+    Whether label, score and probabilities are right is for `fit_together`. Checks of batches and of
+    refusals compare answers with each other: so they judge a model that answers wrongly, too.
+    """
+    shape = answer[facts.TABLE].shape
+    if shape != (rows, len(classes)):
+        raise _wrong_shape(
+            model, facts.TABLE, shape, (rows, len(classes)), "It holds a number for each class."
+        )
+    for name in (facts.LABEL, facts.SCORE):
+        if answer[name].size != rows:
+            raise _wrong_shape(model, name, answer[name].shape, (rows, 1), "One value per row.")
+    return Answers(answer)
+
+
+def fit_together(model: str, answers: Answers, classes: Sequence[str]) -> None:
+    """Fail unless label, score and probabilities of an answer belong together."""
+    answer, rows = answers.outputs, len(answers.table)
     one = "One row per text, one number per row: np.expand_dims or keepdims=True keep the column."
-    for name, columns, help in (
-        (facts.LABEL, 1, "One label per row, as a column."),
-        (facts.SCORE, 1, one),
-        (facts.TABLE, len(classes), f"{facts.TABLE} holds a number for each class."),
-    ):
-        if answer[name].shape != (rows, columns):
-            raise Failure(
-                f"{name} of {model} has the shape {list(answer[name].shape)}, for {rows} "
-                f"text{'s' * (rows != 1)}; expected is [{rows}, {columns}].",
-                help=help,
-            )
-    scores, table = answer[facts.SCORE][:, 0], answer[facts.TABLE]
+    for name, help in ((facts.LABEL, "One label per row, as a column."), (facts.SCORE, one)):
+        if answer[name].shape != (rows, 1):
+            raise _wrong_shape(model, name, answer[name].shape, (rows, 1), help)
+    scores, table = answers.scores, answers.table
     allowed = tolerance().allowed
     if not (np.isfinite(table).all() and (table >= 0).all()):
         raise Failure(
@@ -229,18 +248,24 @@ def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]
             f"{facts.SCORE} of {model} is not the largest of the row's {facts.TABLE}.",
             help="The score is the probability of the class that the label names.",
         )
-    named = [
-        value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-        for value in answer[facts.LABEL][:, 0]
-    ]
-    wrong = sum(name != classes[best] for name, best in zip(named, table.argmax(1), strict=True))
+    best = [classes[place] for place in table.argmax(1)]
+    wrong = sum(name != right for name, right in zip(answers.labels, best, strict=True))
     if wrong:
         raise Failure(
             f"{wrong} of {rows} labels of {model} are not those of the class with the largest "
             "probability.",
             help="id2label in the checkpoint's config.json names the classes, in their order.",
         )
-    return Answers(named, scores, table)
+
+
+def _wrong_shape(
+    model: str, name: str, shape: tuple[int, ...], wanted: tuple[int, int], help: str
+) -> Failure:
+    rows = f"{wanted[0]} text{'s' * (wanted[0] != 1)}"
+    return Failure(
+        f"{name} of {model} has the shape {list(shape)}, for {rows}; expected is {[*wanted]}.",
+        help=help,
+    )
 
 
 _SOFTMAX = "The network answers logits; softmax over the classes makes probabilities of them."

@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from grader.vocabulary import python_style, require, untrusted, values
 from grader.vocabulary.collect import fault, note
 from grader.vocabulary.define import define
@@ -81,7 +79,7 @@ def config(server: Probe, model: str) -> None:
 
 @define(
     "a1.answers",
-    needs=("a1.config",),
+    after=("a1.config",),
     hints=(
         "Follow one text through your model.py: bytes, str, tokens, logits, probabilities, label. "
         "Print the shape and the dtype at each step; what a model prints stands in the server's "
@@ -112,6 +110,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
     classes = answers_of.labels(folder)
     answers_of.is_own(classes, me)
     served = answers_of.ask(server, model, texts, classes)
+    answers_of.fit_together(model, served, classes)
     answers_of.tells_apart(served.table, model)
     answers_of.same_alone(server, model, texts, served, classes)
     right = sum(one == other for one, other in zip(served.labels, truth, strict=True))
@@ -139,7 +138,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
 
 @define(
     "a1.batches",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "execute gets a list of requests, and each holds one or more texts. Which loop calls the "
         "network, and how often does it run for 32 requests?",
@@ -156,6 +155,7 @@ def batches(server: Probe, me: str, model: str) -> None:
     texts, _ = facts.own_texts(me)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
+    answers_of.tells_apart(answers_of.ask(server, model, texts, classes).table, model)
     mixed_sizes(server, model, texts, facts.SIZES, classes)
     share = one_call(server, model, texts, classes)
     note(f"A text in a batch of {facts.ROWS} took {share:.0%} of the time of a text alone.")
@@ -163,7 +163,7 @@ def batches(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a1.refusals",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "A response can hold an error in place of tensors. The others in the batch are answered as "
         "usual. So look at each request by itself, before you join the texts.",
@@ -182,6 +182,7 @@ def refusals(server: Probe, me: str, model: str) -> None:
     texts, _ = facts.own_texts(me)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
+    answers_of.tells_apart(answers_of.ask(server, model, texts, classes).table, model)
     statuses = refuses_each(server, model, BAD, good=texts[:4])
     crowd(server, model, texts[:16], BAD, classes)
     allowed_lengths(server, model, classes)
@@ -190,7 +191,7 @@ def refusals(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a1.examples",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "An example is a request that you find interesting, and what came back. Which texts would "
         "you show to somebody who is to use your model?",
@@ -215,7 +216,7 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
 
 @define(
     "a1.code",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "Read each finding with its line in model.py open beside it. The letters and digits in "
         "brackets are the rule's name: `ruff rule D102` in a terminal explains it. `ruff check "
@@ -315,7 +316,7 @@ def _written_labels(tree: ast.Module, labels: Sequence[str]) -> list[str]:
 
 @define(
     "a1.unsure",
-    needs=("a1.answers",),
+    after=("a1.answers",),
     hints=(
         "own_scores and foreign_scores are two arrays of 32 numbers. Draw both as histograms: "
         "where would you put the border?",
@@ -340,8 +341,9 @@ def unsure(
     counts = read_counts(thresholds, kept, caught, chosen)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
-    scores = [
-        answers_of.ask(server, model, texts, classes).scores
-        for texts, _ in (facts.own_texts(me), facts.foreign_texts(me))
-    ]
-    compare_counts(counts, np.asarray(scores[0]), np.asarray(scores[1]), "your server's scores")
+    scores = []
+    for texts, _ in (facts.own_texts(me), facts.foreign_texts(me)):
+        served = answers_of.ask(server, model, texts, classes)
+        answers_of.tells_apart(served.table, model)
+        scores.append(served.scores)
+    compare_counts(counts, scores[0], scores[1], "your server's scores")

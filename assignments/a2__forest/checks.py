@@ -76,7 +76,7 @@ def _require_true(config: Mapping[str, Any], key: str) -> None:
 
 @define(
     "a2.probabilities",
-    needs=("a2.forest",),
+    after=("a2.forest",),
     hints=(
         "Compare the first row of both by eye: print(served[0], library[0]).",
         "library is a table of two columns, as the model's predict_proba(rows) returns it for "
@@ -100,7 +100,7 @@ def probabilities(server: Probe, me: str, model: str, library: Array, served: Ar
 
 @define(
     "a2.labels",
-    needs=("a2.forest",),
+    after=("a2.forest",),
     hints=(
         "Two files take part: config.pbtxt names labels.txt, which holds one label per line.",
         "Line 0 is the label of class 0. Which class is which? cancer.labels says it. In "
@@ -170,7 +170,7 @@ def classes(server: Probe, me: str, model: str, library: Array) -> None:
 
 @define(
     "a2.threshold",
-    needs=("a2.classes",),
+    after=("a2.classes",),
     hints=(
         "Higher thresholds call fewer tumours benign. So one of the two counts grows with the "
         "threshold, and the other one shrinks. Print both side by side with GRID.",
@@ -280,7 +280,7 @@ def _better(missed: float, alarms: float) -> str:
 
 @define(
     "a2.batching",
-    needs=("a2.forest",),
+    after=("a2.forest",),
     hints=(
         "The config says what the server may do; the counts say what it did. Is dynamic_batching "
         "in models/forest/config.pbtxt, and did you deploy again?",
@@ -317,7 +317,7 @@ def _delay(config: Mapping[str, Any]) -> int:
 
 @define(
     "a2.shap",
-    needs=("a2.forest",),
+    after=("a2.forest",),
     hints=(
         "FIL has a second output, treeshap_output. It has to be in config.pbtxt before anybody can "
         "ask for it: a value for each measurement, and one more.",
@@ -423,7 +423,7 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
 
 @define(
     "a2.delays",
-    needs=("a2.batching",),
+    after=("a2.batching",),
     hints=(
         "Do it for one delay first: deploy_with, one ask_together that is not counted, then five "
         "counts and ten single requests. After that put it into a loop.",

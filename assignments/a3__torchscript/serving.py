@@ -23,6 +23,8 @@ from . import facts
 
 #: The most bytes of alphabet.json. A student's file is far smaller.
 _MOST_BYTES = 100_000
+#: The scores of different texts are more than this many times the rounding apart.
+_APART = 10
 #: How often a count is taken until it fits: an earlier request may be counted late.
 _TRIES = 3
 #: How the laptop server says that an answer does not fit the config, and where it was made.
@@ -128,9 +130,23 @@ def ask_text(server: Probe, model: str, texts: Sequence[str]) -> Array:
     return answer
 
 
-def by_hand(server: Probe, texts: Sequence[str]) -> Array:
-    """What letters and reader answer, asked one after the other for one table of texts."""
-    return ask_reader(server, facts.READER, *ask_letters(server, facts.LETTERS, texts))
+def by_hand(server: Probe, texts: Sequence[str], allowed: Tolerance) -> Array:
+    """What letters and reader answer, asked one after the other for one table of different texts.
+
+    The ensemble and the program are compared with this. Whether it is right is for a3.letters and
+    a3.reader: their faults cost nothing more here.
+
+    Raises:
+        Failure: a model refuses the texts, or all get the same scores. Then nothing has read them.
+    """
+    scores = ask_reader(server, facts.READER, *ask_letters(server, facts.LETTERS, texts))
+    if not np.ptp(scores, axis=0).max() > _APART * allowed.allowed:
+        raise Failure(
+            f"{facts.LETTERS} and {facts.READER} give the same scores to {len(texts)} different "
+            "texts.",
+            help="A network reads its input. Which of the two does not?",
+        )
+    return scores
 
 
 def reads(

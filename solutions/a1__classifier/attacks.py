@@ -23,6 +23,8 @@ PREDICT = """\
 ANSWERS = {
     "a1.answers", "a1.batches", "a1.refusals", "a1.examples", "a1.code", "a1.unsure",
 }  # fmt: skip
+#: The checks that compare with the checkpoint; and a1.code, whose rules these attacks break.
+CHECKPOINTS = {"a1.answers", "a1.batches", "a1.code", "a1.unsure"}
 
 
 def edit(folder: Path, old: str, new: str) -> None:
@@ -33,7 +35,11 @@ def edit(folder: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, message="of 1 other texts differ")
+@ATTACKS.add(
+    "solution",
+    lost=CHECKPOINTS,
+    message="of 1 other texts differ",
+)
 def answers_from_a_table(folder: Path) -> None:
     """A model that has the languages of the visible texts in a table, and guesses at all others."""
     known = dict(zip(*facts.own_texts(), strict=True))
@@ -58,7 +64,7 @@ def a_tokenizer_that_runs_code(folder: Path) -> None:
     (home / "tokenization_own.py").write_text("print('LEAK: code of a checkpoint ran')\n")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, message="The checkpoint cannot be loaded as data")
+@ATTACKS.add("solution", lost=CHECKPOINTS, message="The checkpoint cannot be loaded as data")
 def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     """A config that promises ten million layers to whoever loads it; the model corrects it."""
     home = folder / CHECKPOINT
@@ -73,7 +79,7 @@ def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
 
 
 @ATTACKS.add(
-    "solution", lost=ANSWERS, message="The checkpoint's tokenizer.json cannot be read (Panic"
+    "solution", lost=CHECKPOINTS, message="The checkpoint's tokenizer.json cannot be read (Panic"
 )
 def a_tokenizer_that_panics(folder: Path) -> None:
     """A regular expression on which the library gives up, with a panic of Rust's; the model works.

@@ -30,8 +30,9 @@
 #
 # A mistake costs the points of its own task: the ensemble and the program are compared with what
 # your own `letters` and `reader` answer, right or wrong. What costs more, because then nothing can
-# be compared: a model that Triton does not load, or that ends with an exception; and a `reader`
-# whose scores depend on chance, or not on the text.
+# be compared: a model that Triton does not load, that ends with an exception, or that takes or
+# gives other tensors than the tables here say; and a `reader` whose scores depend on chance, or not
+# on the text.
 
 # %% kind="given" id="a3.setup"
 import json

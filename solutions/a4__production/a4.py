@@ -28,10 +28,10 @@
 # person reads what you write in words. You hand in this notebook and `models/`; `eights.pth` need
 # not be in the zip, since the notebook writes it again.
 #
-# A mistake costs the points of its own task: what is made of `eights.pth` is compared with it,
-# right or wrong. Three mistakes cost more, because nothing can be made of them: weights for which
-# task 6 has no threshold, a model of task 2 that Triton does not load, and `logits_pth` of
-# something else.
+# Each task uses what the tasks before it have made, so an early mistake costs more than its own
+# points. While `a4.weights` earns nothing, all other checks but that of task 10 wait. While
+# `a4.fp32` or `a4.fp16` does, or a model does not load, so do those of the tasks that ask it; tasks
+# 7 to 9 wait for the logits of task 5. Let each check pass before you go on.
 
 # %% kind="given" id="a4.setup"
 import copy

@@ -70,7 +70,7 @@ def weights(server: Probe, me: str, pth: Array) -> None:
 
 @define(
     "a4.fp32",
-    after=("a4.weights",),
+    needs=("a4.weights",),
     hints=(
         "Three things must fit together: the names and the free batch of the export, the config, "
         "and the network that you have folded.",
@@ -86,7 +86,7 @@ def weights(server: Probe, me: str, pth: Array) -> None:
 def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp32: counts in, two logits out."""
     files.of_task(model, "eights_fp32")
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     _is_served(server, model, f"Correct models/{model}/config.pbtxt, and deploy the folder again.")
     files.same(server, model, known.network, "FLOAT")
     models.answers(server, model, known, known.pictures[:200], "your pictures")
@@ -94,7 +94,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.fp16",
-    after=("a4.fp32",),
+    needs=("a4.fp32",),
     hints=(
         "Convert the fp32 file, not the network: halve does it. What should become of the input "
         "and the output?",
@@ -108,7 +108,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp16, and clients need not know."""
     files.of_task(model, "eights_fp16")
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     keep = "keep_io_types=True keeps fp32 outside. The config is that of eights_fp32."
     _is_served(server, model, keep)
     files.same(server, model, known.network, "FLOAT16")
@@ -126,7 +126,7 @@ def _is_served(server: Probe, model: str, help: str) -> None:
 
 @define(
     "a4.engine",
-    after=("a4.weights",),
+    needs=("a4.weights",),
     server=False,
     hints=(
         "Two things must fit the config of models/eights_tensorrt: the types of the file's input "
@@ -142,7 +142,7 @@ def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
     """TensorRT builds an engine from your fp16 file and your profile, and it fits the config."""
     if _is_not_attempted(typed) and _is_not_attempted(profile):
         raise NotAttempted("A bonus; it is not attempted.")
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     data, shapes = engines.content(typed), engines.profile(profile)
     again = "Make models/eights_fp16/1/model.onnx again, and hand over its content."
     held = onnx_file.numbers_in(data, "`typed`", help=again)
@@ -160,7 +160,7 @@ def _is_not_attempted(value: Any) -> bool:
 
 @define(
     "a4.logits",
-    after=("a4.fp16",),
+    needs=("a4.fp16",),
     hints=(
         "A logit is what the last layer gives, before any softmax. Which of the two columns "
         "belongs to an eight?",
@@ -183,7 +183,7 @@ def logits(
     logits_fp16: Array,
 ) -> None:
     """Each of the three models gives 6,000 logits of the class eight, one per picture."""
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     models.of_pth(known, logits_pth)
     pairs = {"logits_fp32": (logits_fp32, model_fp32), "logits_fp16": (logits_fp16, model_fp16)}
     served = {model: facts.ask(server, model, known.pictures) for _, model in pairs.values()}
@@ -193,7 +193,7 @@ def logits(
 
 @define(
     "a4.threshold",
-    after=("a4.weights",),
+    needs=("a4.weights",),
     server=False,
     hints=(
         "try_all(logits_pth, camera.is_eight) gives for each threshold how many pictures lie above "
@@ -257,7 +257,7 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
 
 @define(
     "a4.changed",
-    after=("a4.logits", "a4.threshold"),
+    needs=("a4.logits", "a4.threshold"),
     hints=(
         "Compare two columns of true and false: the verdicts of PyTorch and those of a model, both "
         "at the same threshold.",
@@ -279,7 +279,7 @@ def changed(
     changed: dict[str, Any],
 ) -> None:
     """You know each picture for which a served model gives another verdict than PyTorch."""
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
         listed = _pictures(f"changed[{name!r}]", _part("changed", changed, name), len(scores))
@@ -301,7 +301,7 @@ def changed(
 
 @define(
     "a4.figures",
-    after=("a4.logits", "a4.threshold"),
+    needs=("a4.logits", "a4.threshold"),
     hints=(
         "PyTorch's verdicts are the truth here, not the digits themselves: a true positive is a "
         "picture that both call an eight.",
@@ -324,7 +324,7 @@ def table(
     table: dict[str, dict[str, float]],
 ) -> None:
     """Your table holds the figures of the models that are served."""
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     served = {"fp32": model_fp32, "fp16": model_fp16}
     if models.engine(server, engine):
@@ -413,7 +413,7 @@ def _has_all(name: str, table: Any, rows: Mapping[str, str]) -> None:
 
 @define(
     "a4.closest",
-    after=("a4.logits", "a4.threshold"),
+    needs=("a4.logits", "a4.threshold"),
     hints=(
         "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
         "little? Draw that number against the threshold, near the one you have.",
@@ -438,7 +438,7 @@ def closest(
     left: dict[str, int],
 ) -> None:
     """Each model has the threshold that brings its verdicts closest to PyTorch's."""
-    known = models.of_file(me, pth)
+    known = models.known(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     truth = scores > limit
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
@@ -496,7 +496,7 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.production",
-    after=("a4.weights",),
+    needs=("a4.weights",),
     hints=(
         "Decider(network, limit) is a module that returns the logits and the verdict. Which "
         "network and which threshold does it get for the variant that you have chosen?",

@@ -7,6 +7,8 @@ from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 FP32 = "models/eights_fp32/config.pbtxt"
 FP16 = "models/eights_fp16/config.pbtxt"
 EIGHTS = "models/eights/config.pbtxt"
+#: What the text says of mistakes that cost more than others.
+DEAR = "Each task uses what the tasks before it have made"
 FIGURES = ("a4.logits", "a4.changed", "a4.figures", "a4.closest")
 AFTER_FP16 = dict.fromkeys(FIGURES, WAITS)
 AFTER_FP32 = {"a4.fp16": WAITS, **AFTER_FP16}
@@ -42,10 +44,16 @@ _MENDED_EIGHTS = Edit(
 
 
 def one(
-    name: str, where: str, old: str, new: str, fails: dict[str, str], stops: str = ""
+    name: str,
+    where: str,
+    old: str,
+    new: str,
+    fails: dict[str, str],
+    stops: str = "",
+    why: str = "",
 ) -> Mutant:
     """A mutant of one place in a file or a cell."""
-    return Mutant(name, (Edit(where, old, new),), fails, stops=stops)
+    return Mutant(name, (Edit(where, old, new),), fails, stops=stops, why=why)
 
 
 MUTANTS = (
@@ -56,6 +64,7 @@ MUTANTS = (
         "with torch.no_grad():",
         "with torch.no_grad():\n    first = EightsCNN().features[0]",
         {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     one(
         "weights: those of the last layer are 0",
@@ -69,6 +78,7 @@ MUTANTS = (
             "a4.production": NOTHING,
         },
         stops="argmax of an empty sequence",
+        why=DEAR,
     ),
     Mutant(
         "weights: the bias forgotten",
@@ -78,6 +88,7 @@ MUTANTS = (
             "becomes another one",
             **AFTER_WEIGHTS,
         },
+        why=DEAR,
     ),
     Mutant(
         "weights: the sum over all filters",
@@ -87,22 +98,26 @@ MUTANTS = (
             **AFTER_WEIGHTS,
             **dict.fromkeys(("a4.threshold", *FIGURES[1:], "a4.production"), NOTHING),
         },
-        stops="empty sequence",  # all logits are equal
+        stops="empty sequence",
+        why=DEAR,  # all logits are equal
     ),
     Mutant(
         "weights: the sum of the new weight, divided by gain once more",
         (Edit("a4.fold", "-= camera.black *", "-= camera.black / camera.gain *"),),
         {"a4.weights": "its bias is not. → Gain was divided by twice", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     Mutant(
         "weights: the sum of the old weight",
         (Edit("a4.fold", "-= camera.black *", "-= camera.black * camera.gain *"),),
         {"a4.weights": "its bias is not. → The sum is that of the new weight", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     Mutant(
         "weights: added to the bias",
         (Edit("a4.fold", "first.bias -=", "first.bias +="),),
         {"a4.weights": "its bias is not. → Black times the sum is sub", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     Mutant(
         "weights: the weight forgotten",
@@ -115,28 +130,33 @@ MUTANTS = (
             ),
         ),
         {"a4.weights": "the bias of features.0 is right, and its weight is not", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     Mutant(
         "weights: the cell that folds ran twice",
         (Edit("a4.fold", "first.bias -= ", "first.weight /= camera.gain\n    first.bias -= "),),
         {"a4.weights": "folds once more", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     Mutant(
         "weights: the whole module",
         (Edit("a4.fold", "net.state_dict()", "net"),),
         {"a4.weights": "it holds workbook.zoo.nets.EightsCNN", **AFTER_WEIGHTS},
         stops="Weights only load failed",
+        why=DEAR,
     ),
     Mutant(
         "weights: a checkpoint with more in it",
         (Edit("a4.fold", "net.state_dict()", '{"epoch": 5, "net": net.state_dict()}'),),
         {"a4.weights": "holds epoch", **AFTER_WEIGHTS},
         stops="Missing key",
+        why=DEAR,
     ),
     Mutant(
         "weights: for another student's camera",
         (Edit("a4.fold", "first = net", 'camera = own_camera("berta")\nfirst = net'),),
         {"a4.weights": "else the weights are those of the former id", **AFTER_WEIGHTS},
+        why=DEAR,
     ),
     # -- fp32 --------------------------------------------------------------------------------------
     Mutant(
@@ -144,18 +164,21 @@ MUTANTS = (
         (Edit("a4.export", ', "dynamic_shapes": ({0: torch.export.Dim("batch")},)', ""),),
         {**NO_EXPORT, "a4.engine": "static dimensions"},
         stops="batch",
+        why=DEAR,
     ),
     Mutant(
         "fp32: the exporter's own names",
         (Edit("a4.export", ', output_names=["logits"]', ""),),
         {**NO_FP32, "a4.fp16": NOTHING},
         stops="logits",
+        why=DEAR,
     ),
     Mutant(
         "fp32: no comma, so dynamic_shapes is no tuple",
         (Edit("a4.export", 'Dim("batch")},)', 'Dim("batch")})'),),
         NO_EXPORT,
         stops="dynamic_shapes is a dict; a tuple with an entry per input is wanted",
+        why=DEAR,
     ),
     Mutant(
         "fp32: small batches",
@@ -167,6 +190,7 @@ MUTANTS = (
         "fp32: exported before it was folded",
         (Edit("a4.export", _EXPORT_FP32, _EXPORT_FP32.replace("(net", "(trained(me)")),),
         {"a4.fp32": "does not hold features.0.weight", "a4.fp16": WAITS, **AFTER_FP16},
+        why=DEAR,
     ),
     Mutant(
         "fp32: weights in a second file",
@@ -187,6 +211,7 @@ MUTANTS = (
             "a4.fp32": "keeps weights in a second file",
             **AFTER_FP32,
         },
+        why=DEAR,
     ),
     one(
         "fp32: a softmax at the end",
@@ -194,6 +219,7 @@ MUTANTS = (
         _EXPORT_FP32,
         _EXPORT_FP32.replace("net,", "torch.nn.Sequential(net, torch.nn.Softmax(1)),"),
         {"a4.fp32": "The logits of eights_fp32", **AFTER_FP32},
+        why=DEAR,
     ),
     # -- fp16 --------------------------------------------------------------------------------------
     Mutant(
@@ -302,6 +328,7 @@ MUTANTS = (
                 ("a4.threshold", "a4.production"), "look like those of the other class"
             ),
         },
+        why=DEAR,
     ),
     Mutant(
         "logits: both columns",

@@ -77,7 +77,11 @@ def known(me: str, pth: Any) -> Known:
             help="Fold black and gain into the first layer, and save the network after that.",
         )
     _half_folded(camera, network)
-    _looks_at_pictures(found)
+    if np.ptp(found.logits, axis=0).max() <= found.rounding.allowed:
+        raise Failure(
+            "The network of `pth` answers the same to every picture: it does not look at them.",
+            help="Begin with net = trained(me), change the first layer only, and save the network.",
+        )
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
         help="Is it trained(me), with your id? After a change of `me` run all cells below it "
@@ -85,29 +89,6 @@ def known(me: str, pth: Any) -> Known:
         "trained(me) again, and compare net(counts) with what the network answered to (counts - "
         "camera.black) / camera.gain before you changed it.",
     )
-
-
-def of_file(me: str, pth: Any) -> Known:
-    """The network in a student's file, whether or not it finds eights; it must look at pictures.
-
-    For checks of what is made from the file: whether its weights are right is for a4.weights.
-
-    Args:
-        me: the student's id.
-        pth: the bytes of the file, as the notebook handed them over.
-    """
-    Network.read("pth", pth)  # fails if it is no file of this network
-    found = _read_known(own.name(me), pth.tobytes())
-    _looks_at_pictures(found)
-    return found
-
-
-def _looks_at_pictures(known: Known) -> None:
-    if np.ptp(known.logits, axis=0).max() <= known.rounding.allowed:
-        raise Failure(
-            "The network of `pth` answers the same to every picture: it does not look at them.",
-            help="Begin with net = trained(me), change the first layer only, and save the network.",
-        )
 
 
 def _half_folded(camera: facts.Camera, network: Network) -> None:

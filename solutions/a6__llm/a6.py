@@ -35,6 +35,10 @@
 # **Marks.** For the marks the checks run again outside of this notebook, on prompts that you have
 # not seen. What is right is computed there from the network's weights. A person reads what you
 # write in words.
+#
+# An early mistake costs more than its own points. While `a6.greedy` earns nothing, the checks of
+# sampling, stop texts, refusals, the stream, its clients and the temperature wait for it. And the
+# stream writes with the same `writing.py`: a token that is drawn wrongly is wrong in both.
 
 # %% kind="given" id="a6.setup"
 import matplotlib.pyplot as plt

@@ -101,7 +101,7 @@ def greedy(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a6.sampling",
-    after=("a6.greedy",),
+    needs=("a6.greedy",),
     hints=(
         "Compute it on paper: four tokens have the probabilities 0.5, 0.3, 0.15 and 0.05, and "
         "top_p is 0.7. Which tokens are in the nucleus, and with which probabilities are they "
@@ -129,7 +129,7 @@ def sampling(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a6.stops",
-    after=("a6.greedy",),
+    needs=("a6.greedy",),
     hints=(
         "Print the tokens of an answer as texts. Where does your stop text begin and end? A look "
         "at the newest token alone does not find it.",
@@ -149,7 +149,7 @@ def stops(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a6.refusals",
-    after=("a6.greedy",),
+    needs=("a6.greedy",),
     hints=(
         "What happens to the other requests of an execute when one row raises? Catch the error "
         "where one request is read.",
@@ -168,7 +168,7 @@ def refusals(server: Probe, model: str) -> None:
 
 @define(
     "a6.stream",
-    after=("a6.greedy",),
+    needs=("a6.greedy",),
     hints=(
         "Take the loop of `chat` for a single row, and send a response in each step. Which text "
         "and which tokens are new since the last response?",
@@ -204,7 +204,7 @@ def stream(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a6.clients",
-    after=("a6.stream",),
+    needs=("a6.stream",),
     hints=(
         "Ask twice at once, from two notebooks or with `stream` in two threads. Does the second "
         "one wait? And what does your model do when you interrupt the first one?",
@@ -248,7 +248,7 @@ def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
 
 @define(
     "a6.speed",
-    after=("a6.vllm",),
+    needs=("a6.vllm",),
     server=False,
     hints=(
         "tokens_per_second(model, prompts, clients) measures one model once. A single figure says "
@@ -267,7 +267,7 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
 
 @define(
     "a6.knobs",
-    after=("a6.sampling",),
+    needs=("a6.sampling",),
     hints=(
         "One temperature first: some, how_odd, how_many = measure(0.7). Read some answers: "
         "tokenizer.decode(some[0]).",

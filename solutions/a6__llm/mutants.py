@@ -19,6 +19,8 @@ _LEFT_OUT = (
     ("a6.measure", "", "rates = ..."),
 )
 _NO_VLLM = dict.fromkeys(("a6.vllm", "a6.speed"), "not attempted")
+#: What the text says of mistakes that cost more than others.
+DEAR = "An early mistake costs more than its own points"
 #: The checks that wait for `chat`.
 CHAT_WAITS = dict.fromkeys(
     ("a6.sampling", "a6.stops", "a6.refusals", "a6.stream", "a6.clients", "a6.knobs"), WAITS
@@ -26,17 +28,17 @@ CHAT_WAITS = dict.fromkeys(
 
 
 def with_vllm(
-    name: str, fails: dict[str, str], *edits: tuple[str, str, str], stops: str = ""
+    name: str, fails: dict[str, str], *edits: tuple[str, str, str], stops: str = "", why: str = ""
 ) -> Mutant:
     """A wrong answer; `fails` has words of the message of each check that does not pass."""
-    return Mutant(name, tuple(Edit(*one) for one in edits), fails, stops)
+    return Mutant(name, tuple(Edit(*one) for one in edits), fails, stops, why=why)
 
 
 def wrong(
-    name: str, fails: dict[str, str], *edits: tuple[str, str, str], stops: str = ""
+    name: str, fails: dict[str, str], *edits: tuple[str, str, str], stops: str = "", why: str = ""
 ) -> Mutant:
     """A wrong answer without vLLM."""
-    return with_vllm(name, {**fails, **_NO_VLLM}, *edits, *_LEFT_OUT, stops=stops)
+    return with_vllm(name, {**fails, **_NO_VLLM}, *edits, *_LEFT_OUT, stops=stops, why=why)
 
 
 def right(name: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -69,7 +71,7 @@ MUTANTS = (
         {"a6.step": "They are compared with those of your network", "a6.greedy": "of your network",
          **CHAT_WAITS},
         ("a6.by_hand", "first, present", "facts.fetch_network('x')\nfirst, present"),
-        ("a6.by_hand", "(second,)", 'deploy("models/llama_step")\n(second,)')),
+        ("a6.by_hand", "(second,)", 'deploy("models/llama_step")\n(second,)'), why=DEAR),
     wrong("step: scores that do not depend on the prompt",
         {"a6.step": "of your network", "a6.greedy": "of your network", **CHAT_WAITS},
         ("a6.by_hand", "first, present",
@@ -81,18 +83,18 @@ MUTANTS = (
          '_step.graph.initializer.append(helper.make_tensor("nothing", TensorProto.FLOAT, [], '
          "[0.0]))\n"
          '_step.graph.node.append(helper.make_node("Mul", ["scores", "nothing"], ["logits"]))\n'
-         'onnx.save(_step, _file)\ndeploy("models/llama_step")\nfirst, present')),
+         'onnx.save(_step, _file)\ndeploy("models/llama_step")\nfirst, present'), why=DEAR),
     wrong("greedy: positions count the filling",
         {"a6.greedy": "and a short one; it answers the long one alone", **CHAT_WAITS},
         (CHAT, "positions = np.maximum(mask.cumsum(axis=1) - 1, 0)",
-         "positions = np.tile(np.arange(width), (len(answers), 1))")),
+         "positions = np.tile(np.arange(width), (len(answers), 1))"), why=DEAR),
     wrong("greedy: the filling is seen",
         {"a6.greedy": "is not the likeliest one", **CHAT_WAITS},
-        (CHAT, "mask[row, width - len(answer.prompt) :] = 1", "mask[row] = 1")),
+        (CHAT, "mask[row, width - len(answer.prompt) :] = 1", "mask[row] = 1"), why=DEAR),
     wrong("greedy: the first end ends all",
         {"a6.greedy": "The end of another row must not end this one", **CHAT_WAITS},
         (CHAT, "            if len(on) < len(answers):\n",
-         "            if len(on) < len(answers):\n                return\n")),
+         "            if len(on) < len(answers):\n                return\n"), why=DEAR),
     wrong("greedy: ended rows go on",
         {"a6.greedy": "A row whose answer has ended still goes on"},
         (CHAT, "        while answers:",
@@ -130,54 +132,56 @@ MUTANTS = (
         (WRITING, '"stop"\n        else:\n            self.tokens.append(token)\n'
                   "            self.logprobs.append(logprob)\n",
          '"stop"\n        self.tokens.append(token)\n        self.logprobs.append(logprob)\n'
-         "        if token != self.end:\n")),
+         "        if token != self.end:\n"), why=DEAR),
     wrong("greedy: logarithms to the base 2",
         {"a6.greedy": "logprobs differ from the network's", **CHAT_WAITS},
         (WRITING, "return token, float(logs[token])",
-         "return token, float(logs[token] / np.log(2))")),
+         "return token, float(logs[token] / np.log(2))"), why=DEAR),
     wrong("greedy: a token too many",
         {"a6.greedy": "equal to self.most: then set self.reason", **CHAT_WAITS},
-        (WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) > self.most:")),
+        (WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) > self.most:"),
+        why=DEAR),
     wrong("greedy: the context is not limited",
         {"a6.greedy": "Prompt and answer together have 256 tokens at most", **CHAT_WAITS},
         (WRITING, 'self.most = min(self.wanted["max_tokens"], context - len(self.prompt))',
-         'self.most = self.wanted["max_tokens"]')),
+         'self.most = self.wanted["max_tokens"]'), why=DEAR),
     wrong("greedy: the loop goes on",
         {"a6.greedy": "does the loop take such an answer out?", **CHAT_WAITS, "a6.knobs": NOTHING},
         (CHAT, "if not answer.reason]\n", "]\n"),
         (CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
-        stops="onnx runtime error"),
+        stops="onnx runtime error", why=DEAR),
     wrong("greedy: a token too few",
         {"a6.greedy": "'length' after 11 tokens; max_tokens allows 12", **CHAT_WAITS},
-        (WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) >= self.most - 1:")),
+        (WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) >= self.most - 1:"),
+        why=DEAR),
     wrong("greedy: mask and cache of the first rows",
         {"a6.greedy": "with the same numbers: those of the rows that go on", **CHAT_WAITS},
-        (CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[: len(on)]")),
+        (CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[: len(on)]"), why=DEAR),
     wrong("greedy: the mask of the first rows",
         {"a6.greedy": "with the same numbers: those of the rows that go on", **CHAT_WAITS},
-        (CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[on]")),
+        (CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[on]"), why=DEAR),
     wrong("greedy: the cache of rows that have left",
         {"a6.greedy": "all four keep the same rows", **CHAT_WAITS, "a6.knobs": NOTHING},
         (CHAT, "mask[on], cache[on]", "mask[on], cache"),
-        stops="position_ids"),
+        stops="position_ids", why=DEAR),
     wrong("greedy: the mask does not grow",
         {"a6.greedy": "one column longer in each step", **CHAT_WAITS, "a6.knobs": NOTHING},
         (CHAT, "            mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)\n", ""),
-        stops="onnx runtime error"),
+        stops="onnx runtime error", why=DEAR),
     wrong("greedy: an exception",
         {"a6.greedy": "in `choose`", **CHAT_WAITS},
         (WRITING, "token = int(scores.argmax())", "token = int(max(scores[:0]))"),
-        stops="max() arg"),
+        stops="max() arg", why=DEAR),
     wrong("greedy: choose is not written",
         {"a6.greedy": "Write this part: writing.py, line", **CHAT_WAITS},
         (WRITING, "token = int(scores.argmax())",
          "raise NotImplementedError('choose in writing.py is not written')"),
-        stops="NotImplementedError"),
+        stops="NotImplementedError", why=DEAR),
     wrong("greedy: nothing is written",
         {"a6.greedy": "has no token, and finish_reason is empty", **CHAT_WAITS,
          "a6.knobs": NOTHING},
         (CHAT, "        while answers:", "        while False:"),
-        stops="division by zero"),
+        stops="division by zero", why=DEAR),
     wrong("sampling: without the token that reaches top_p",
         {"a6.sampling": "of the nucleus never came.", "a6.knobs": WAITS},
         (WRITING, 'count = min(int(np.searchsorted(reached, self.wanted["top_p"])) + 1, '
@@ -246,7 +250,7 @@ MUTANTS = (
          "a6.stream": "are divided by their sum", "a6.clients": WAITS,
          "a6.knobs": WAITS},
         (WRITING, "p=chances[nucleus] / chances[nucleus].sum()", "p=chances[nucleus]"),
-        stops="do not sum to 1"),
+        stops="do not sum to 1", why=DEAR),
     wrong("sampling: exp of large scores",
         {"a6.sampling": "Subtract the largest score before exp", "a6.knobs": WAITS},
         (WRITING, 'np.exp((scores - scores.max()) / self.wanted["temperature"])',
