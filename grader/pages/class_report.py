@@ -267,7 +267,7 @@ def _slow(results: dict[str, Graded]) -> list[dict[str, Any]]:
     That is a cell which was interrupted, or a check that took more than `LONG_CHECK_S`. Each
     submission takes the time of one worker; the other workers go on.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for student, graded in results.items():
         seconds = graded.executed + graded.judged
         if seconds <= LONG_S:

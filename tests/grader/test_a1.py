@@ -66,7 +66,9 @@ def test_each_student_has_languages_and_texts_of_their_own() -> None:
 def probe_of(repository: Path) -> Probe:
     """A probe of a server that serves whatever is in a folder."""
     found = SimpleNamespace(
-        server=SimpleNamespace(repository=repository / "models"), require=lambda name: None
+        server=SimpleNamespace(repository=repository / "models"),
+        require=lambda name: None,
+        allow_batches=lambda name, rows: None,
     )
     return cast(Probe, found)
 
