@@ -55,6 +55,7 @@ _KEPT = {
     "build": "The same command writes what is missing.",
     "deploy": "`workbook status` shows whether the model was deployed.",
     "site": "The lectures that ran are kept; the same command goes on from there.",
+    "slides": "The lectures that ran are kept; the same command goes on from there.",
     "submit": "No new zip was written.",
 }
 
@@ -375,6 +376,37 @@ def site(
         shown.update("Building the pages …")
         index = site.build(lectures, output or paths.state("site"))
     out.print(f"[green]✓[/] {len(lectures)} pages: {escape(str(index))}", soft_wrap=True)
+
+
+@app.command()
+def slides(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LECTURE]...", help="Such as 1/05 or 05__dynamic_batcher."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The folder of the slides. Default: .workbook/slides.")
+    ] = None,
+    executed: Annotated[
+        Path | None, typer.Option("--from", help="Executed copies. Default: .workbook/executed.")
+    ] = None,
+) -> None:
+    """Make slides of lectures, to present them: one HTML file each, which needs no network.
+
+    Lectures that were changed since they ran are run first. Without a name: all of them.
+    """
+    from . import site
+
+    folder = output or paths.state("slides")
+    with out.status("Looking for lectures to run …") as shown:
+        lectures = site.executed.everything(
+            executed,
+            lambda name: shown.update(f"Running {escape(name)} …"),
+            site.slides.sources(names or ()),
+        )
+    for source, node in lectures.items():
+        file = site.slides.write(node, folder / f"{source.parent.name}.html")
+        out.print(f"[green]✓[/] {escape(str(file))}", soft_wrap=True)
 
 
 @app.command()

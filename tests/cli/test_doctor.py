@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
+import re
 import shutil
 import socket
 import subprocess
@@ -80,6 +82,20 @@ def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.Monke
     assert {"C library", "libpython", "disk", "g++", "wrk"} <= set(bad)
     assert "enable-shared" in bad["libpython"].todo
     assert "apt install g++" in bad["g++"].todo
+
+
+def test_the_c_library_is_as_new_as_the_newest_wheel_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """pip and uv install no wheel whose tag names a newer glibc than the system has."""
+    wheels = [one.read_text("WHEEL") or "" for one in importlib.metadata.distributions()]
+    wanted = [re.findall(r"manylinux_(\d+)_(\d+)_x86_64", text) for text in wheels]
+    newest = max(min((int(a), int(b)) for a, b in tags) for tags in wanted if tags)
+    assert newest == doctor.GLIBC
+    monkeypatch.setattr(doctor.platform, "libc_ver", lambda: ("glibc", "2.34"))
+    found = {one.subject: one for one in doctor._system()}
+    assert found["C library"].level == "fail"
+    assert "{}.{}".format(*newest) in found["C library"].todo
 
 
 @pytest.mark.parametrize(

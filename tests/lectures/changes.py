@@ -23,8 +23,8 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],
     "08__clients": [
         (
-            "beside = repeat(ask_anew, number=1, repeat=20)",
-            "beside = repeat(ask_anew, number=1, repeat=16)",
+            "beside = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)",
+            "beside = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=16)",
         )
     ],
     "08__fil": [("n_estimators=60", "n_estimators=40")],

@@ -61,14 +61,14 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
 
     First run: every cell runs, every claim holds, and the shared server serves what it served
-    before. Cells that take less than `SHORT_SECONDS` run twice in a row. Then the cells with the
-    tag `triton` run on the same server, in a Python that lacks the course (portable_cells.py).
+    before. Cells that take less than `SHORT_SECONDS` run twice in a row.
 
-    Second run, unless the first took more than `SECOND_RUN_SECONDS`, in the same kernel, so with
-    all that the first one left behind: every code cell runs, with another number where `CHANGES`
-    has one. At the end of each section (a heading of the second level), the cells of the section
-    that only look at results run once more, in reverse order. No cell may raise, so no claim may
-    fail either. After a longer first run, the next test does the second one.
+    Second run, unless the first took more than `SECOND_RUN_SECONDS`. The cells with the tag
+    `triton` run on the same server, in a Python that lacks the course (portable_cells.py). Then, in
+    the same kernel, so with all that the first run left behind, every code cell runs, with another
+    number where `CHANGES` has one. At the end of each section (a heading of the second level), the
+    cells of the section that only look at results run once more, in reverse order. No cell may
+    raise, so no claim may fail either. After a longer first run, the next test does the second one.
 
     Lectures measure. Where a claim or a premise is false in one try, or a cell takes minutes, the
     lecture is tried again. At the first try another lecture may run beside it.
@@ -130,8 +130,8 @@ def play(path: Path, shared: dict[str, str], wants_second: Callable[[float], boo
     """
     with executing.session(path, shared) as lecture:
         seconds = first_run(path, lecture)
-        run_portable_cells(path, lecture)
         if wants_second(seconds):
+            run_portable_cells(path, lecture)
             second_run(path, lecture)
 
 

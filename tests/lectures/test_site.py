@@ -67,6 +67,19 @@ claim(True, "It is the air.", "Look up.", id="sky.air")
 # %%
 print("And at night?")
 """
+DOCUMENT = """\
+# For `instructors`
+
+[Sky](../lectures/1_architecture/01__sky/01__sky.ipynb), [a part](#the-second-part),
+[the other](trust.md#what-is-tested), [a file](../grader/a.md), [the web](https://example.org/).
+
+## The second part
+
+```console
+$ make site     # [not](a.md) a link
+```
+"""
+TRUST = "# Trust\n\n## What is tested\n"
 OTHER = "# %% [markdown]\n# # Sea\n#\n# ## The salt\n"
 
 
@@ -82,6 +95,8 @@ def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("1_architecture/02__sea", OTHER),
     ):
         lessons.write(home / name / "lesson.py", text)
+    lessons.write(tmp_path / "docs/adding.md", DOCUMENT)
+    lessons.write(tmp_path / "docs/trust.md", TRUST)
     lessons.write(home / "1_architecture/01__sky/models/sky/config.pbtxt", "backend: 'sky'")
     lessons.write(
         home / "1_architecture/01__sky/sky.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>"
@@ -109,6 +124,17 @@ def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) 
     assert not any("assignments" in link for link in page.links)
     assert any(link.endswith("config.pbtxt") for link in page.links)
     assert any(link.endswith("sky.svg") for link in page.links)
+    document = Page(index.parent / "docs/adding.html")
+    assert {
+        "../1_architecture/01__sky/01__sky.html",
+        "#the-second-part",
+        "trust.html#what-is-tested",
+        "https://example.org/",
+    } <= set(document.links)
+    assert not any("grader" in link for link in document.links)
+    assert "[not](a.md) a link" in document.open
+    menu = [link for link in Page(index).links if link.startswith("docs/")]
+    assert menu[:2] == ["docs/trust.html", "docs/adding.html"]  # trust is among the first
 
 
 def test_a_copy_of_an_older_source_does_not_count(course: Path, tmp_path: Path) -> None:

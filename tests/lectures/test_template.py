@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 
+from tests.lectures.changes import CHANGES
 from tests.lectures.course import each_lecture, each_topic
 from workbook.notebooks import building
 from workbook.notebooks.hide_words import carried
@@ -56,6 +60,44 @@ def test_half_of_the_cells_run_without_the_course(path: Path) -> None:
     assert 2 * len(own) <= len(cells), (
         f'{len(own)} of {len(cells)} code cells lack tags=["triton"]: {own}'
     )
+
+
+#: What a cell for work finds: the path of the server's repository, and IPython's own function.
+_AT_HAND = "from pathlib import Path\nmodels = Path()\ndef get_ipython(): ...\n"
+#: The course's modules, and those of a notebook.
+_COURSE = {"workbook", "grader", "setup", "task", "solution"}
+
+
+@each_topic
+def test_cells_without_the_course_use_no_name_of_it(path: Path) -> None:
+    """Each name comes from a cell with the tag `triton` above, and no import from the course.
+
+    `test_lectures_run.py` runs these cells in a Python that lacks the course: of short lectures at
+    each change, of the others in `make mutants`.
+    """
+
+    def program(line: re.Match[str]) -> str:
+        """The program that a line with `%run` runs: its names are the notebook's afterwards."""
+        file = path.parent / line[1].replace("{models}", "models")
+        return file.read_text("utf-8")
+
+    cells = [
+        re.sub(r"(?m)^%run (\S+).*$", program, cell.source)
+        for cell in code_cells(path)
+        if portable(cell)
+    ]
+    code = _AT_HAND + "\n".join(TransformerManager().transform_cell(cell) for cell in cells)
+    for node in ast.walk(ast.parse(code)):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        ours = [name for name in names if name.partition(".")[0] in _COURSE]
+        assert not ours, f"A cell that runs without the course imports {ours}."
+    ruff = Path(sys.executable).with_name("ruff")
+    done = subprocess.run(
+        [ruff, "check", "--isolated", "--select=F821,F403", "--output-format=concise", "-"],
+        input=code, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 @each_topic
@@ -136,3 +178,15 @@ def test_errata_are_folded(path: Path) -> None:
 @each_lecture
 def test_code_names_of_documents_are_not_shown(path: Path, name: str) -> None:
     assert all(name not in cell.source.lower() for cell in building.page(path).cells)
+
+
+# -- second runs ---------------------------------------------------------------------------------
+
+
+@each_topic
+def test_the_number_that_a_second_run_changes_is_in_a_cell(path: Path) -> None:
+    """`make mutants` makes the second runs of long lectures; a changed cell would be seen late."""
+    code = "\n".join(cell.source for cell in code_cells(path))
+    for text, other in CHANGES.get(path.parent.name, ()):
+        assert text in code, text
+        assert text != other

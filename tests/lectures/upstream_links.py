@@ -21,6 +21,7 @@ import httpx
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.notebooks.building import lectures
+from workbook.site.anchors import github
 
 _LINK = re.compile(r"https?://[^\s)\"'`<>\]]+")
 _GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+)(?:/(blob|tree)/([\w.-]+)/?(.*))?")
@@ -93,8 +94,7 @@ def anchors_of_markdown(text: str) -> list[str]:
     seen: Counter[str] = Counter()
     found = []
     for heading in re.findall(r"(?m)^ {0,3}#{1,6} +(.+?)[ #]*$", text):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+        slug = github(heading)
         found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found

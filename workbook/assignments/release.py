@@ -23,6 +23,8 @@ FOR_STUDENTS = (
         "CHANGELOG.md",
         "BENCHMARKS.md",
         "LICENSE",
+        "LICENSE-texts.md",
+        "NOTICE.md",
         "Makefile",
         "pyproject.toml",
         ".gitignore",

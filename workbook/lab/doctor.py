@@ -25,6 +25,7 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP_GIB, CUDA_GIB = 7, 15  # what `make setup` needs, with the CPU or the CUDA build of PyTorch
+GLIBC = (2, 35)  # the server wheel's tag: manylinux_2_35; every other wheel takes an older one
 LEAST_MEMORY_GIB = 6  # the server with every demonstration model, and a notebook
 
 Level = Literal["ok", "note", "fail"]
@@ -88,15 +89,15 @@ def _system() -> Iterator[Finding]:
         )
     libc, version = platform.libc_ver()
     parts = tuple(int(p) for p in version.split(".")[:2]) if version else ()
-    if libc == "glibc" and parts >= (2, 28):
+    if libc == "glibc" and parts >= GLIBC:
         yield Finding("C library", "ok", f"glibc {version}")
     else:
         yield Finding(
             "C library",
             "fail",
             f"{libc or 'not glibc'} {version}",
-            "The wheels need glibc 2.28 or newer: Debian 10, Ubuntu 20.04, RHEL 8, or later. "
-            "Alpine's musl will not do.",
+            "The server's wheel needs glibc 2.35 or newer: Debian 12, Ubuntu 22.04, RHEL 10, or "
+            "later. Alpine's musl will not do. On other systems, use the laptop image.",
         )
 
 

@@ -66,15 +66,18 @@ def copy_of(source: Path, home: Path | None = None) -> NotebookNode | None:
 
 
 def everything(
-    home: Path | None = None, report: Callable[[str], None] = lambda name: None
+    home: Path | None = None,
+    report: Callable[[str], None] = lambda name: None,
+    sources: Sequence[Path] | None = None,
 ) -> dict[Path, NotebookNode]:
-    """The executed copies of all lectures; those that are missing are run now.
+    """The executed copies of lectures; those that are missing are run now.
 
         site.build(everything(), Path(".workbook/site"))
 
     Args:
         home: the folder with the copies; by default `folder()`. New ones are kept there too.
         report: called with the name of each lecture that is run.
+        sources: the lectures; by default all of them.
 
     Returns:
         Source → executed notebook, in the order of the course.
@@ -83,7 +86,8 @@ def everything(
         WorkbookError: a cell failed, or a claim did not hold.
         ServerError: the server for the lectures could not start.
     """
-    sources = [lecture.source for lecture in building.lectures()]
+    if sources is None:
+        sources = [lecture.source for lecture in building.lectures()]
     found = {source: copy_of(source, home) for source in sources}
     missing = [source for source in sources if found[source] is None]
     if missing:

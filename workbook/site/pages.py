@@ -42,7 +42,7 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
     open_questions: set[str] = set()  # predictions whose answer is not shown yet
     for cell in deepcopy(node.cells):
         if cell.cell_type == "markdown":
-            cell.source = _links(cell.source, place, files)
+            cell.source = links(cell.source, place, files)
         made.cells.append(cell)
         if cell.cell_type != "code":
             continue
@@ -98,7 +98,7 @@ def _is_harness(code: str) -> bool:
     )
 
 
-def _links(text: str, place: Path, files: Collection[Path]) -> str:
+def links(text: str, place: Path, files: Collection[Path]) -> str:
     """A text whose links lead to pages of the site, or elsewhere on the web."""
 
     def link(found: re.Match[str]) -> str:
@@ -114,6 +114,6 @@ def _links(text: str, place: Path, files: Collection[Path]) -> str:
 def _markdown_links(output: NotebookNode, place: Path, files: Collection[Path]) -> None:
     data = output.get("data", {})
     if "text/markdown" in data:
-        text = _links(data["text/markdown"], place, files)
+        text = links(data["text/markdown"], place, files)
         # Sphinx knows the pages in a text cell, and takes an output's links as they are.
         data["text/markdown"] = re.sub(r"\.ipynb(#[^)]*)?\)", r".html\1)", text)

@@ -1,4 +1,4 @@
-"""Sphinx makes the site from executed lectures: MyST-NB reads them, a book theme shows them."""
+"""Sphinx makes the site from executed lectures and `docs/`, with MyST-NB and a book theme."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..common.errors import WorkbookError
 from ..lessons import syllabus
 from ..notebooks import text
 from ..notebooks.building import FOLDERS, IMAGES, Lecture
+from .documents import documents
 from .pages import page
 
 _THEME = Path(__file__).parent / "theme"
@@ -67,7 +68,12 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
             file = place / names[source]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text(page(node, names[source], {*names.values(), *files})), "utf-8")
-        (place / "index.md").write_text(_INDEX + _contents(list(names.values())), "utf-8")
+        texts = documents(names.values())
+        for file, content in texts.items():
+            (place / file).parent.mkdir(exist_ok=True)
+            (place / file).write_text(content, "utf-8")
+        contents = _contents(list(names.values()), list(texts))
+        (place / "index.md").write_text(_INDEX + contents, "utf-8")
         made = place / "_build"
         _sphinx(place, made)
         shutil.rmtree(target, ignore_errors=True)
@@ -85,13 +91,15 @@ def _is_shown(path: Path) -> bool:
     return path.suffix in IMAGES or (bool(beside) and not CLUTTER.intersection(path.parts))
 
 
-def _contents(pages: list[Path]) -> str:
-    """The table of contents, one part per lecture."""
+def _contents(pages: list[Path], documents: list[Path]) -> str:
+    """The table of contents, one part per lecture, and one for the pages of `docs/`."""
+    captions = {folder: syllabus.heading(folder) for folder in syllabus.LECTURES}
+    captions["docs"] = "For instructors and developers"
     parts = []
-    for folder in syllabus.LECTURES:
-        own = [page.with_suffix("") for page in pages if page.parts[0] == folder]
+    for folder, caption in captions.items():
+        own = [page.with_suffix("") for page in [*pages, *documents] if page.parts[0] == folder]
         if own:
-            head = ["", "```{toctree}", ":maxdepth: 1", f":caption: {syllabus.heading(folder)}", ""]
+            head = ["", "```{toctree}", ":maxdepth: 1", f":caption: {caption}", ""]
             parts += [*head, *map(str, own), "```"]
     return "\n".join([*parts, ""])
 
@@ -106,6 +114,6 @@ def _sphinx(place: Path, made: Path) -> None:
         raise WorkbookError(
             "The site cannot be built: Sphinx found mistakes.",
             where=str(paths.root() / "lectures"),
-            todo="Correct these in the lectures' sources:\n"
+            todo="Correct these in the lectures' sources, or in docs/:\n"
             + done.stderr.replace(f"{place}/", "lectures/").strip(),
         )

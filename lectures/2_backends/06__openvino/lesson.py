@@ -134,7 +134,7 @@ claim(
 )
 
 # %% [markdown]
-# A processor with instructions for bfloat16, numbers of 16 bits, gets bf16 by default. That is further from PyTorch; whether it is faster, we measure below. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)), but not for fp32.
+# A processor with instructions for bfloat16, numbers of 16 bits, gets bf16 by default. Further from PyTorch; is it faster? See below. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)), but not for fp32.
 #
 # <details><summary>Under the hood: fp32, layer by layer</summary>
 #
@@ -144,7 +144,7 @@ claim(
 #
 # ## Into Triton
 #
-# Now Triton serves the two files. The config names the backend, and the tensors as we named them above:
+# Now Triton serves the two files. The config names the backend, and the tensors as named above:
 
 # %%
 show("models/focus_openvino/config.pbtxt")
@@ -348,7 +348,7 @@ claim(
 )
 
 # %% [markdown]
-# A default may be the slower one: a processor that knows bf16 but has no AMX took twice as long in bf16 as in f32. So compare in fp32 before you praise the framework, and compare verdicts before you change the precision. Clients that send one picture each fill the batches together. Is OpenVINO ahead of ONNX Runtime then, too?
+# A processor with bf16 but without AMX took twice as long in bf16 as in f32, and bf16 was its default. So compare in fp32, and compare verdicts before you change the precision. Clients that send one picture each fill the batches together. Is OpenVINO ahead of ONNX Runtime then, too?
 
 # %%
 row = setup.measured(lab, ir)  # pictures per second, with 1 and with 8 requests under way

@@ -70,7 +70,11 @@ _COMPARED = {
     "tasks": ("on GPUs", "on GPUs", ""),
     "made for language models": ("no", "yes", ""),
     "kinds of models": ("any", "GPT, OPT, LLaMA, T5", "a list; pictures and sound, too"),
-    "inputs": ("pictures, video, arrays", "tokens and masks", "text; with engines: ids, no mask"),
+    "inputs": (
+        "pictures, video, arrays",
+        "tokens and masks",
+        "text; for built engines: the tokens' numbers, no mask",
+    ),
     "examples": ("YOLO, ResNet, U-Net", "GPT-3, BERT, chatbots", "GPT-3's weights are not public"),
     "format": ("TensorRT plan", "TensorRT plan", "Hugging Face checkpoint; no plan since 1.3"),
     "hardware": ("GPU", "GPU with more memory", "weights and cache decide"),

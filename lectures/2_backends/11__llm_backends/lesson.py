@@ -6,9 +6,9 @@
 # %% [markdown]
 # # LLM backends
 #
-# **Question.** A language model writes one token (a word or a part of one) after the other. What do backends made for that gain over Transformers in Python, and what must you write?
+# **Question.** A language model writes one token (a word or a part of one) after the other. What do backends made for that gain over Hugging Face's Transformers, and what must you write?
 #
-# Two engines run here, up to 3 GB each. With less than 16 GB, run the commented line: it unloads the model of `make lab`'s server.
+# This takes up to 6 GB. With less than 16 GB, run the next cell's last line without `#`: it unloads `make lab`'s model.
 
 # %%
 import documents  # the slides' configs and tables
@@ -26,7 +26,7 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # %% [markdown]
 # ## Two files
 #
-# [vLLM](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) is an *engine*: a program that holds the weights, and computes the next token of many requests together. Triton's vLLM backend starts one per model. You write only a config, and `model.json` with the engine's arguments: here the weights' folder, relative to the repository (a Llama of 5 million parameters), and what suits a CPU.
+# [vLLM](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) is an *engine*: a program that holds the weights, and computes the next token of many requests together. Triton's vLLM backend starts one per model. You write only a config, and `model.json` with the engine's arguments: here the weights' folder, relative to the repository (a Llama of 5 million parameters), and two arguments for a CPU.
 
 # %%
 show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
@@ -37,11 +37,11 @@ show("models/vllm_model/config.pbtxt", "models/vllm_model/1/model.json")
 # curl -s $TRITON_HTTP/v2/models/vllm_model | grep -oE '"name":"\w+"' | tr '\n' ' '
 
 # %% [markdown]
-# The backend has filled in the rest: the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) (those for counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has)), `decoupled`, because an answer comes in pieces, and `max_batch_size` 0, because the engine makes the batches.
+# The backend has filled in the rest: the [tensors](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), `decoupled`, because an answer comes in pieces, and `max_batch_size` 0, because the engine makes the batches.
 #
 # ## Asking
 #
-# `generate` gives the whole answer, `generate_stream` the pieces ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `sampling_parameters` is JSON in a text, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/).
+# `generate` gives the whole answer, `generate_stream` the pieces ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `sampling_parameters` is JSON in a text, so its quotes are escaped; its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/).
 
 # %% language="bash" tags=["triton"]
 # model=$TRITON_HTTP/v2/models/vllm_model
@@ -73,7 +73,7 @@ def ask(prompt, model="vllm_model", **sampling):
 
 
 # %% [markdown]
-# How does the engine choose a token? With `temperature` 0 it takes the likeliest; else it draws, from the likeliest ones that together have the probability `top_p`. A text in `stop` ends the answer. `finish_reason` is `length` if `max_tokens` has ended it.
+# How does the engine choose a token? With `temperature` 0 it takes the likeliest. Else it draws: from the `top_k` likeliest, or from those that together have the probability `top_p`; `seed` begins the draws. A text in `stop` ends the answer, and is left out. `finish_reason` is `length` if `max_tokens` has ended it.
 
 # %% tags=["triton"]
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
@@ -125,6 +125,7 @@ def tokens_per_second(clients, count):
     """Send `count` requests; each client sends its next one when it has its answer."""
 
     def one(tokens):
+        # ignore_eos: the model cannot end its answer before max_tokens
         return ask("def f(x):", max_tokens=int(tokens), temperature=0, ignore_eos=True)
 
     began = time.perf_counter()
@@ -144,6 +145,7 @@ speeds.round(1).T  # three rounds, because other programs may disturb one of the
 # The same answers by Transformers in this process, in static batches of 8
 rounds = speeds.join(measured.static(lengths, batch=8))
 rate = rounds.max()
+display(measured.steps(lengths, rate).round(1))  # a step writes one token for each row of a batch
 shown = rate.rename({"Transformers": "Transformers, batches of 8"}).to_frame("tokens per s")
 measure.plot_bars(shown, title="The best of three rounds", below="tokens per second")
 
@@ -161,9 +163,17 @@ claim(
 )
 
 # %% [markdown]
-# A step for eight tokens takes little longer than for one, because weights, for example, are read once. With 40 million parameters, Transformers behind a dynamic batcher makes 111 tokens per second, vLLM 590: ×2.8 by the engine, ×1.9 by continuous batching (`BENCHMARKS.md`). [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has 66.5 and 363, with Llama 2 7B on an A10G.
+# Eight rows take far less than eight times as long as one: see `ms per step`. And *continuous batching* needs fewer steps than static batches, because no row waits for the longest answer. If Transformers is as fast all the same, its steps are shorter: it runs in this process, without a server, and 5 million parameters are few.
 
 # %% [markdown]
+# With 40 million parameters (`BENCHMARKS.md`), Transformers behind a dynamic batcher writes 111 tokens per second, vLLM in static batches 308, vLLM 590.
+#
+# <details><summary>The Llama page</summary>
+#
+# [It](../../00__start/00__start.ipynb#The-documents-behind-the-course) has 66.5 for the first and 363 for the last, with Llama 2 7B on an A10G: ×5.5. Above it is ×5.3, of which ×2.8 is the engine, and ×1.9 continuous batching.
+#
+# </details>
+#
 # ## Metrics
 #
 # Because of `REPORT_CUSTOM_METRICS`, the engine's counts are on the [metrics port](../../1_architecture/08__metrics/08__metrics.ipynb). While `num_requests_waiting` is above 0, the engine is full; sum / count is the mean wait for a first token:
@@ -175,7 +185,7 @@ claim(
 # %% [markdown]
 # ## A config from a slide
 #
-# Where does one set limits? [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) do it in the config. They put tokenizer and weights beside it (not run here: this downloads them):
+# Where does one limit the length of prompts and answers? [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) do it in the config. They put tokenizer and weights beside it (not run here: this downloads them):
 #
 # ```python
 # name, folder = "facebook/opt-125m", "./vllm_model"
@@ -222,7 +232,7 @@ claim(
 )
 
 # %% [markdown]
-# The backend ignores these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters of a request (`max_tokens`).
+# The backend ignores these keys, and nobody warns. Limits are engine arguments (`max_model_len`) or sampling parameters (`max_tokens`).
 #
 # <details><summary>Errata: the backend slides</summary>
 #
@@ -232,7 +242,7 @@ claim(
 #
 # ## Engine arguments
 #
-# Eight clients ask `vllm_model`, then `narrow`, which has `max_num_seqs` 1. How many requests are under way in each? Below are the [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) that decide most ("–": vLLM chooses). *Keys and values*: attention's memory of tokens.
+# Eight clients ask `vllm_model`, then `narrow`, which has `max_num_seqs` 1. How many requests run together? The table has the [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) that decide most ("–": vLLM chooses). *Keys and values* are what attention keeps of each token.
 
 # %%
 at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
@@ -252,7 +262,7 @@ claim(
 # %% [markdown]
 # ## Typical mistakes
 #
-# Three wrong requests to `narrow`, then four copies of its folder, each changed by the command above its message.
+# Three wrong requests to `narrow`, then four copies of its folder, each changed by the command above its message. They are: no model.json, a comma too many, an argument that vLLM has not, and a context longer than the model's.
 
 # %% tags=["triton"]
 client.load_model("narrow")
@@ -305,9 +315,15 @@ claim(
 # curl -sX POST $TRITON_HTTP/v2/repository/models/tensorrt_llm/load | grep -o 'No module named[^\\]*' || true
 
 # %% [markdown]
-# The package, which the image `trtllm-python-py3` has, and a GPU. With both, this folder is enough.
+# The package, which the image `trtllm-python-py3` has, and a GPU.
 #
-# Older guides, such as the slides, *build* an engine first: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. For readers of such a guide: what took the place of the command's options, and what is refused in the slides' config.
+# Older guides, such as the slides, *build* an engine first: until version 1.2, `trtllm-build` compiled the weights for one kind of GPU. The table has the slides' options; 0.14 is the version of release 24.10. Then their config is corrected.
+#
+# <details><summary>Which backend answers here, without a GPU?</summary>
+#
+# A program of this course. It checks the parameters that NVIDIA's backend requires, so that you can correct a config. Then it asks for a GPU.
+#
+# </details>
 
 # %%
 options = documents.build()
@@ -342,26 +358,27 @@ claim(
 #
 # </details>
 #
-# So begin without a build. A built engine needs TensorRT-LLM up to 1.2, as in images of [26.07](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
+# So begin without a build. A built engine needs TensorRT-LLM up to 1.2, as in [images of 26.07](../14__images/14__images.ipynb#Your-release-has) ([guide](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html)); [1.3 builds none](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html).
 #
 # ## TensorRT or TensorRT-LLM?
 #
-# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. Of the slides' eleven rows, these changed most (*ids*: the tokens' numbers):
+# [TensorRT](../10__tensorrt/10__tensorrt.ipynb) compiles networks of any kind, TensorRT-LLM serves language models. The slides compare them in eleven rows. These three changed most:
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The slides call vLLM simple, TensorRT-LLM optimized. Today both read the same weights: measure both.
+# The slides call vLLM simple, TensorRT-LLM optimized. Both read the same weights today, so measure both on your GPU.
 #
 # ## Your turn
 #
-# The next cell writes a folder `assistant` with several mistakes, unless it is there. Correct its `config.pbtxt` and `1/model.json` (`%%writefile {models}/assistant/1/model.json` in a new cell), and load it.
+# The next cell writes a folder `assistant` with several mistakes, unless it is there, and shows it. Correct both files in new cells (`%%writefile {models}/assistant/1/model.json`). Then `lab.load("assistant")`: it says what is wrong still.
 
 # %%
 from task import assistant
 
 assistant(models)
+show(models / "assistant/config.pbtxt", models / "assistant/1/model.json")
 task("llm.assistant", server=lab)
 
 # %% [markdown]
@@ -370,10 +387,10 @@ task("llm.assistant", server=lab)
 # | you have | take |
 # |---|---|
 # | many clients, Hugging Face weights | vLLM; on GPUs, measure TensorRT-LLM, too |
-# | an engine of `trtllm-build` | its source weights, and model.yaml |
-# | one client, or your own loop | a Python model |
+# | an engine of `trtllm-build` | the weights that it was built from, and model.yaml |
+# | your own loop over tokens | a Python model |
 #
-# `my_llm` is for the image `vllm-python-py3` ([start](../14__images/14__images.ipynb#Which-one-to-take); not run). Change `model`, `max_model_len` (prompt and answer). If `num_requests_waiting` grows, raise `max_num_seqs`.
+# `my_llm` is for the image `vllm-python-py3` ([start](../14__images/14__images.ipynb#Which-one-to-take); not run). Change `model` and `max_model_len`. If `num_requests_waiting` grows, raise `max_num_seqs`.
 
 # %%
 show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stream.py")
@@ -384,8 +401,8 @@ show("at_work/my_llm/config.pbtxt", "at_work/my_llm/1/model.json", "at_work/stre
 # %% [markdown]
 # ## What to remember
 #
-# - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
-# - Continuous batching gains with many clients and answers of different lengths.
+# - vLLM: two small files. `model.json` has the engine's arguments, limits too. The backend fills in the rest, and ignores parameters that it does not read.
+# - Continuous batching saves steps where many clients want answers of different lengths. What that gains depends on network and engine.
 # - TensorRT-LLM reads the same weights; since 1.3 it builds no engines.
 
 # %% [markdown]

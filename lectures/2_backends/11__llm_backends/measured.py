@@ -1,6 +1,7 @@
 """For 11__llm_backends: what an engine counts, and Transformers beside it.
 
 measured.counts(lab, "vllm_model")          # the engine's metrics, from Triton's metrics port
+measured.steps(lengths, rate)               # how many steps answers need, and how long one took
 measured.most_running(lab, "vllm_model")    # how many requests it computes together
 """
 
@@ -64,6 +65,34 @@ def static(lengths: Sequence[int], batch: int, rounds: int = 3) -> pd.DataFrame:
             generate([PROMPTS[2]] * len(wanted), int(max(wanted)))
         found.append(sum(lengths) / (time.perf_counter() - began))
     return pd.DataFrame({"Transformers": found})
+
+
+def steps(lengths: Sequence[int], rate: pd.Series[float], rows: int = CLIENTS) -> pd.DataFrame:
+    """How many steps all answers need at least, and how long a step took.
+
+    A step writes one token for each row of a batch. A static batch ends with its longest answer; in
+    a continuous one, the next answer takes the row that is free first. Without vLLM, one request is
+    answered after the other.
+
+    Args:
+        lengths: tokens of each answer, in the order in which they are asked for.
+        rate: tokens per second of each way, by its name.
+
+    Returns:
+        One row per way: `steps`, `ms per step`.
+    """
+    wanted = [int(length) for length in lengths]
+    free = [0] * rows  # the step after which each row is free
+    for length in wanted:
+        free[free.index(min(free))] += length
+    needed = {
+        "served, 1 client": sum(wanted),
+        "served, 8 clients": max(free) if has_vllm() else sum(wanted),
+        "Transformers": sum(max(wanted[n : n + rows]) for n in range(0, len(wanted), rows)),
+    }
+    table = pd.DataFrame({"steps": needed})
+    table["ms per step"] = 1000 * sum(wanted) / (table["steps"] * rate)
+    return table
 
 
 @functools.cache

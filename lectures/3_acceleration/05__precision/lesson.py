@@ -1,6 +1,6 @@
 # ---
 # title: Precision
-# minutes: 21
+# minutes: 26
 # ---
 
 # %% [markdown]
@@ -8,7 +8,7 @@
 #
 # **Question.** Fewer bits for each number: less memory, and perhaps less time. When is a lower precision faster, and how many answers change?
 #
-# Our network says whether a picture is sharp or blurred: its *verdict*. How fp16, bf16 and int8 round is in [lecture 2](../../2_backends/13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb). Here we look for speed, and pay with as few verdicts as we can.
+# Our network says whether a picture is sharp or blurred: its *verdict*. How fp16, bf16 and int8 round is in [lecture 2](../../2_backends/13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb). Here we look for speed, and want to change as few verdicts as possible.
 
 # %%
 import setup
@@ -16,13 +16,13 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("precision")
 place(models, "../04__compile/models/compiled", "models/brain", "models/hurried")
-setup.prepare(models)  # network.onnx; pictures.npy to be judged by; training.npy, other pictures
+setup.prepare(models)  # network.onnx; 200 pictures to test, 200 others to calibrate
 lab = laboratory(models, only=["compiled", "brain"])  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## fp16
 #
-# `compiled` is the deployment of [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `brain` is the same network in OpenVINO, for comparison. [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) convert the network to fp16, with 16 bits for each number:
+# `compiled` is the deployment of [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `brain` is the same network in OpenVINO, which computes in bf16 if the processor can. [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) convert the network to fp16, with 16 bits for each number:
 
 # %% tags=["triton"]
 import onnx
@@ -48,9 +48,10 @@ predict(
 # %% [markdown]
 # ## int8
 #
-# int8 has 256 values. *Quantization* gives each tensor a scale, so that a number is about scale × an integer in -128…127. Layers multiply these integers.
-#
-# Weights are known. The numbers *between* layers are not. *Dynamic* quantization measures their range at each request; *static* quantization has measured it before, on typical pictures: the *calibration*.
+# int8 has 256 values. *Quantization* gives each tensor a *scale*, and rounds each number to an integer times this scale. (An offset, the *zero point*, may be added.) Layers then multiply integers. The scale follows from the range of the numbers: in a wide range the steps are large. Numbers outside of the range are cut off.
+
+# %% [markdown]
+# The weights are known. The numbers *between* layers depend on the picture. *Dynamic* quantization measures their ranges at each request. *Static* quantization has measured them before, on typical pictures: the *calibration*. For it, ONNX Runtime asks an object of ours for one batch after the other, until `None` comes:
 
 # %% tags=["triton"]
 import numpy as np
@@ -70,6 +71,9 @@ class Calibration(quantization.CalibrationDataReader):
         return None if batch is None else {"image": batch}
 
 
+# %% [markdown]
+# Four files in int8: `dynamic`, and three static ones. `all` has every layer in int8; in `not_last` the last layer stays in fp32, in `not_ends` the first one, too:
+
 # %% tags=["triton"]
 source = models / "network.onnx"
 nodes = [node.name for node in onnx.load(source).graph.node]
@@ -80,6 +84,8 @@ for name, layers in keep.items():  # per_channel: each channel of a weight has i
     quantization.quantize_static(
         source, models / f"{name}.onnx", Calibration(), per_channel=True, nodes_to_exclude=layers
     )
+for name in ("network", "dynamic", *keep):
+    print(f"{name}.onnx: {(models / f'{name}.onnx').stat().st_size / 1e3:.0f} KB")
 
 # %%
 predict(
@@ -104,6 +110,7 @@ predict(
 #   cp $model.onnx $model/1/model.onnx
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
+# # The config of brain leaves the number of pictures open, so perf_analyzer needs a shape.
 # for turn in 1 2 3; do
 #   for model in compiled half brain dynamic all not_last not_ends; do
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 1 --input-data zero \
@@ -113,7 +120,7 @@ predict(
 # done
 
 # %% [markdown]
-# The *score* is the logit of "sharp" less that of "blurred"; its sign is the verdict. The table has, for each model: the least compute time of the three rounds; the *spread*, the middle time divided by the least; by how much a score moves at most; and how many of 200 verdicts are not those of `compiled`.
+# The *score* is the logit of "sharp" less that of "blurred": above 0, the verdict is sharp. For each model, the table has the compute time (`Server Compute Infer`), the least of three rounds; the *spread*, the middle round divided by the least; the *largest drift*, the most that a score differs from that of `compiled`; and how many verdicts changed.
 
 # %% tags=["triton"]
 import os
@@ -132,7 +139,8 @@ def scores(model):
         image = grpc.InferInput("image", [1, 3, 64, 64], "FP32")
         image.set_data_from_numpy(picture[None])
         found.append(client.infer(model, [image]).as_numpy("logits")[0])
-    return np.subtract(*np.transpose(found)[::-1])
+    blurred, sharp = np.transpose(found)
+    return sharp - blurred
 
 
 # %% tags=["triton"]
@@ -175,7 +183,10 @@ claim(
 )
 
 # %% [markdown]
-# With which weights does ONNX Runtime compute `half`? It can write down the network that it has made of a file:
+# Why is `half` as fast as it is? Does the processor lack instructions for fp16, or does the program not use them? The first cell lists the processor's instructions for few bits. In the second, ONNX Runtime writes down the network that it has made of the file, and we look at the types of the weights:
+
+# %% tags=["triton"]
+# !grep -owE "(avx512|amx)_(fp16|bf16|int8|vnni)|avx_vnni|fphp|bf16|i8mm" /proc/cpuinfo | sort -u
 
 # %% tags=["triton"]
 import onnxruntime
@@ -189,17 +200,36 @@ kinds = {onnx.TensorProto.DataType.Name(weight.data_type) for weight in weights}
 print(*(kind for kind in kinds if "FLOAT" in kind))
 
 # %% [markdown]
-# - `half`: `FLOAT` is fp32. If nothing else is printed, the weights were converted back, and only their rounding stays.
-# - `brain`: OpenVINO takes [bf16 by itself](../../2_backends/06__openvino/06__openvino.ipynb) if the processor has it. Its drift shows whether it did, its time whether that helped.
-# - `dynamic`: ONNX Runtime's [guide](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html) recommends it for transformers, and static int8 for convolutions, as here.
+# - `FLOAT` is fp32. If nothing else is printed, the weights of `half` were converted back, and only their rounding stays. Then an instruction for fp16 cannot help, even if the processor has one.
+# - bf16 has 8 bits for the digits, fp16 has 11. So if `brain` took bf16, its drift is far above that of `half`.
 
 # %% [markdown]
-# Why does the *last* layer matter? In int8 its outputs, the logits, have at most 256 values. So a score near 0 may become 0, or change its sign. In fp32 this layer costs next to no time: compare `all` and `not_last`. The *first* layer costs more: compare `not_last` and `not_ends`. So begin with the last one.
+# The time of `brain` depends on its framework, too: [lecture 2](../../2_backends/06__openvino/06__openvino.ipynb) measures both apart.
+#
+# `dynamic`: for convolutions, as here, ONNX Runtime's [guide](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html) recommends static int8, and dynamic int8 for transformers. Where the time goes, the table does not show. `enable_profiling` writes it down ([lecture 2](../../2_backends/05__onnxruntime/05__onnxruntime.ipynb)).
+
+# %% [markdown]
+# Why does the *last* layer matter? With it in fp32, scores still drift, but few verdicts change. How many different scores do the 200 pictures get?
+
+# %% tags=["triton"]
+for name in ("compiled", "all", "not_last"):
+    values = scores(name)
+    print(
+        f"{name}: {len(set(values.round(4)))} different scores, {(values == 0).sum()} of 200 are 0"
+    )
+
+# %% [markdown]
+# In int8 a logit has one of at most 256 values, so in `all` pictures share scores. A score near 0 may become 0, which counts as blurred, or change its sign. In fp32 this layer costs next to no time: compare `all` and `not_last`. The *first* one costs more: compare `not_last` and `not_ends`. So begin with the last one.
+
+# %% [markdown]
+# Does 0 of 200 mean none? If 1.5 % of all verdicts changed, 200 pictures would show none in 5 of 100 trials. So 0 and 2 hardly differ: count with more pictures.
+#
+# The slides say that fp16 is faster, but "not on all GPUs", and name no figure. Make this table on the hardware that will serve.
 
 # %% [markdown]
 # ## The step
 #
-# From `compiled` to `not_last`. The scoreboard measures pictures per second with eight clients at once, so its gain is not exactly the ratio of the compute times:
+# From `compiled` to `not_last`. The scoreboard measures pictures per second with eight clients at once. Sending, copying and waiting count there, too, so its gain is not the ratio of the compute times:
 
 # %%
 from workbook.lessons import scoreboard
@@ -216,9 +246,9 @@ claim(
 )
 
 # %% [markdown]
-# The slides say that fp16 is faster, but "not on all GPUs", and name no figure. So make the table above on the hardware on which you will serve.
-#
 # ## Three mistakes
+#
+# A file and its config must agree on the types. In the first mistake the file has changed, in the others the config:
 
 # %%
 setup.mistakes(lab)
@@ -226,9 +256,11 @@ setup.mistakes(lab)
 # %% [markdown]
 # ## Your turn
 #
-# Somebody was in a hurry, and calibrated `hurried` with black pictures. Correct [its program](models/hurried/quantize.py), so that at most 2 of 200 verdicts differ from those in fp32. Save it, and run the cell: it runs the program.
+# Somebody was in a hurry, and calibrated `hurried` with black pictures. Correct [its program](models/hurried/quantize.py), so that at most 2 of 200 verdicts differ from those in fp32. Save it, and run the cell: it copies the program into the repository, and runs it there.
 
 # %%
+show("models/hurried/quantize.py")
+place(models, "models/hurried")
 setup.quantize(models)
 lab.load("hurried")
 task("precision.calibrated", server=lab, models=models)
@@ -236,7 +268,7 @@ task("precision.calibrated", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Which layer should stay in fp32? This program tries each one on typical inputs, and compares the mean drift:
+# Another network has other sensitive layers. This program keeps each layer in fp32 once, and measures on typical inputs how far the outputs move on average:
 
 # %%
 show("at_work/to_int8.py")
@@ -245,13 +277,13 @@ show("at_work/to_int8.py")
 # %run at_work/to_int8.py {models}/network.onnx {models}/training.npy {models}/best.onnx
 
 # %% [markdown]
-# A line `without` a layer has this layer in fp32, and all others in int8. The program takes the least drift. It measures no times, and counts no verdicts. So do both before you serve the file: a layer with much work costs speed in fp32, as `not_ends` shows, and the drift need not change a verdict.
+# Each line has one layer in fp32, and all others in int8. The program takes the layer with the least drift. That need not be the last one: the mean counts pictures far from 0, too, whose verdicts are safe. And in fp32 a layer may cost time, as the first one does in `not_ends`. Count verdicts, and measure times.
 
 # %% [markdown]
 # ## What to remember
 #
 # - Static int8: for convolutions and large layers. Calibrate with inputs like those of your users.
-# - fp16 and bf16 need hardware and programs for them; dynamic int8 is for large matrix products.
+# - fp16 and bf16 need instructions of the hardware, and a program that uses them. Dynamic int8 is for transformers.
 # - Count changed verdicts. If too many change, keep the last layer in fp32, then the first one, and measure the time again.
 
 # %% [markdown]
@@ -265,12 +297,12 @@ show("at_work/to_int8.py")
 #
 # <details><summary>After a new camera, the int8 model errs more than the fp32 one. Both have the same weights. Why?</summary>
 #
-# Its calibration has measured the ranges of the old camera's pictures. Numbers outside of these ranges are cut off. Calibrate again.
+# Its calibration has measured the ranges of the old camera's pictures. Numbers outside of these ranges are cut off, as after black pictures. Calibrate again.
 #
 # </details>
 #
-# <details><summary>Two of 200 verdicts changed. Are these the two that were wrong before?</summary>
+# <details><summary>In int8, two of 200 verdicts changed. Are there two more wrong answers now?</summary>
 #
-# Perhaps: a changed verdict may be right now. Most are pictures whose score was near 0. Compare with true labels if you have them.
+# Perhaps not: fp32 may have been wrong there, and int8 right. Where a score is near 0, both are unsure. Compare with true labels if you have them.
 #
 # </details>

@@ -65,7 +65,7 @@ def quantize(models: Path) -> None:
         lines = ran.stderr.strip().splitlines()[-3:]
         raise WorkbookError(
             f"quantize.py failed: {' '.join(lines)}",
-            where=str(program),
+            where="models/hurried/quantize.py",
             todo="Correct the program, save it, and run the cell again.",
         )
 

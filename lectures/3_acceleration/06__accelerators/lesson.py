@@ -8,7 +8,7 @@
 #
 # **Question.** One line in a config hands the network to another compiler: OpenVINO on a CPU, TensorRT on a GPU. When does that pay?
 #
-# Triton calls them *execution accelerators*. In ONNX Runtime, each library that computes is a *provider*. [OpenVINO](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-openvino-optimization) runs here. There is no GPU: of TensorRT we check what needs none.
+# Triton's configs call such a compiler an *execution accelerator*, ONNX Runtime calls it a *provider*. [OpenVINO](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-openvino-optimization) runs here. This machine has no GPU, so of TensorRT we check only what works without one.
 
 # %%
 import setup
@@ -24,7 +24,7 @@ setup.set_log(lab)  # TRITON_LOG: the file with its log
 # %% [markdown]
 # ## One line
 #
-# `compiled` is from [notebook 04](../04__compile/04__compile.ipynb): ONNX Runtime, fp32. `mish` is the same network with [another activation](https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html). Its weights were not trained for that: look at its speed. A copy of each gets the line. `by_backend` has the file of `compiled` in [Triton's backend for OpenVINO](../../2_backends/06__openvino/06__openvino.ipynb), which takes bf16 where the processor has it.
+# `compiled` is from [notebook 04](../04__compile/04__compile.ipynb): the network for sharp or blurred, ONNX Runtime, fp32. `mish` is a copy with [another activation](https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html) in place of ReLU; it was not trained for it, so only its speed counts. A copy of each gets the line for OpenVINO. `by_backend` serves the file of `compiled` with [Triton's OpenVINO backend](../../2_backends/06__openvino/06__openvino.ipynb).
 
 # %% tags=["triton"]
 import torch
@@ -56,7 +56,7 @@ for name, net in {"compiled": network, "mish": nn.Sequential(*other).eval()}.ite
 #   curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load
 # done
 # words="s/.*'((compiled|mish)[a-z_]*)' version.* providers (.*), requests.*/\1: \3/p"
-# sed -nE "$words" $TRITON_LOG | uniq | tail -4  # the log: who computes, the first one first
+# sed -nE "$words" $TRITON_LOG | uniq | tail -4  # from the log: who computes, first choice first
 
 # %%
 predict(
@@ -97,7 +97,7 @@ def ask(model):
 # %% tags=["triton"]
 drift, changed = {}, {}
 pairs = {"compiled_openvino": "compiled", "mish_openvino": "mish", "by_backend": "compiled"}
-for model, plain in pairs.items():  # first the answers, then the times
+for model, plain in pairs.items():  # the answers first, the times below
     answers, expected = ask(model), ask(plain)
     drift[model] = abs(answers - expected).max()
     changed[model] = (answers.argmax(1) != expected.argmax(1)).sum()  # verdicts: sharp or not
@@ -134,9 +134,11 @@ claim(
 )
 
 # %% [markdown]
+# `by_backend` may differ by more: the backend takes bf16 where the processor has it ([notebook 05](../05__precision/05__precision.ipynb)).
+#
 # ## Why?
 #
-# ONNX Runtime keeps a profile if it is asked to. It says how long each operator's program, its *kernel*, took. Without OpenVINO, each operator's quickest of 20 calls:
+# On request, ONNX Runtime writes a profile: how long each operator's program, its *kernel*, took. Without OpenVINO, each operator's quickest of 20 calls:
 
 # %% tags=["triton"]
 shares = {}
@@ -165,17 +167,18 @@ claim(
 )
 
 # %% [markdown]
-# Softplus takes ONNX Runtime longer than all of `mish` takes OpenVINO. For convolutions, both are alike. Profile first.
-#
+# In ONNX Runtime, Softplus alone takes longer than OpenVINO needs for all of `mish`. `compiled` is nearly all convolutions, and there the two are alike. So profile before you add an accelerator. An operator with the share *s* limits what a faster program for it can gain to 1 / (1 - *s*): with 75%, to ×4.
+
+# %% [markdown]
 # ## On the server
 #
-# Here an accelerated model computes in a process of its own, with an equal share of the cores per instance (see the log); requests are copied. The others have one thread. NVIDIA's library computes inside the server.
+# In this course's Triton, a model with OpenVINO computes in a process of its own, and requests are copied to it. NVIDIA's library computes inside the server, like our plain models. Each instance with OpenVINO gets an equal share of the cores (see the log), without it one thread. `by_backend` has one instance, the others two.
 
 # %% language="bash" tags=["triton"]
-# cd $TRITON_MODELS  # three windows of 0.3 s each; a warning about a small sample does no harm
+# cd $TRITON_MODELS  # 1 and 8 clients; a warning about a small sample does no harm
 # for turn in 1 2 3; do  # in turns, because other programs may disturb one
 #   for model in compiled compiled_openvino mish mish_openvino by_backend; do
-#     shape=$([ $model = by_backend ] && echo --shape image:1,3,64,64)  # any number of pictures
+#     shape=$([ $model = by_backend ] && echo --shape image:1,3,64,64)  # its config leaves it open
 #     perf_analyzer -m $model -i grpc -u $TRITON_GRPC --concurrency-range 1:8:7 \
 #       --input-data zero $shape -p 300 -s 1000 -r 3 -f $model.$turn.csv > /dev/null
 #   done
@@ -198,11 +201,11 @@ claim(
 )
 
 # %% [markdown]
-# [Published](https://github.com/triton-inference-server/tutorials/tree/main/Conceptual_Guide/Part_4-inference_acceleration), on a GPU: text recognition in batches of 16, from 4,258 per second (CUDA, fp32) to 11,820 (TensorRT, *fp16*). A part of this ×2.8 may be precision. Ours keeps fp32.
+# A [published](https://github.com/triton-inference-server/tutorials/tree/main/Conceptual_Guide/Part_4-inference_acceleration) example on a GPU, text recognition in batches of 16: 4,258 per second with CUDA in fp32, 11,820 with TensorRT in *fp16*. Two things changed at once: a part of this ×2.8 may be precision.
 #
-# ## A graph in pieces
+# ## An optimized file
 #
-# An accelerator need not know all operators. Notebook 04 wrote ONNX Runtime's rewritten list of operators into a file. Somebody serves such a file:
+# ONNX Runtime joins operators before it computes. Notebook 04 wrote the result into a file. Somebody serves it:
 
 # %% tags=["triton"]
 import onnx
@@ -249,11 +252,11 @@ claim(
 )
 
 # %% [markdown]
-# `FusedConv` is ONNX Runtime's own operator, so convolutions stay there. Each change between the two costs time. The server's log names OpenVINO even then. TensorRT [cuts graphs](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html), too. Serve the file as exported.
+# OpenVINO does not know `FusedConv`, so the convolutions stay with ONNX Runtime. The graph is cut, and each change between the two costs time. The log names the providers, but not their operators. TensorRT [cuts graphs](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html), too. Serve the file as exported.
 #
 # ## What the load costs
 #
-# A compiler works when the file is opened. The cell with the first times measured that, too:
+# Compiling happens when a file is opened. `times` has this, too:
 
 # %%
 alone, with_it = times["opened without, ms"], times["opened with, ms"]
@@ -269,7 +272,9 @@ claim(
 )
 
 # %% [markdown]
-# A model that saves nothing never earns its load. OpenVINO can keep the compiler's result in a folder, `CACHE_DIR`. Three rows without it, four with it; the first also loads the library:
+# To earn the load: its additional ms, divided by the ms saved per request.
+#
+# OpenVINO can keep the compiler's result in a folder, `CACHE_DIR`. We compile three times without it, four times with it. The first time also loads the library, the fourth fills the folder:
 
 # %% tags=["triton"]
 import shutil
@@ -291,17 +296,18 @@ for settings in 3 * [{}] + 4 * [{"CACHE_DIR": str(models / "cache")}]:
 # %%
 claim(
     kept == 4 * [False] + 3 * [True] and min(compiling[4:]) < 0.9 * min(compiling[:4]),
-    f"From the cache, mish is ready in {min(compiling[4:]) / min(compiling[:4]):.0%} of the time.",
+    f"From the cache, mish is ready in {min(compiling[4:]) / min(compiling[:4]):.0%} of the time, "
+    "the quickest of each compared.",
     "Run the cell above again.",
     id="accelerators.cache",
 )
 
 # %% [markdown]
-# Triton 24.10 does not hand this setting on: [as accelerator](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) OpenVINO gets no parameters, and its [backend](https://github.com/triton-inference-server/openvino_backend/blob/main/src/openvino.cc) has none for a cache. The accelerator `tensorrt` has one: see below.
+# In Triton 24.10 a config cannot set this: [as accelerator](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) OpenVINO gets no parameters, and the [OpenVINO backend](https://github.com/triton-inference-server/openvino_backend/blob/main/src/openvino.cc) has none for a cache. The accelerator `tensorrt` has one: see below.
 #
 # ## The block for a GPU
 #
-# [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) add TensorRT to the config of an ONNX model, "a simple solution":
+# [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) add TensorRT to the config of an ONNX model, "a simple solution". As printed, its braces are wrong:
 
 # %%
 show("models/for_gpu/config.as_printed.pbtxt")
@@ -331,14 +337,13 @@ predict(
 # } | tee replies.txt
 
 # %%
-replies = (models / "for_gpu/replies.txt").read_text()
-used = setup.providers(lab, "for_gpu")
-loaded = "with braces:\nHTTP 200" in replies
+loaded = "with braces:\nHTTP 200" in (models / "for_gpu/replies.txt").read_text()
+refused = "no GPUs are available" in (models / "for_gpu/replies.txt").read_text()
 gpu = "it loads the model, and leaves TensorRT out" if loaded else "it refuses the model"
-no_gpu = Premise("no GPUs are available" in replies, "this machine has a GPU")
+no_gpu = Premise(refused, "this machine has a GPU")
 compare("accelerators.gpu", gpu, premise=no_gpu)
 claim(
-    loaded and used.startswith("CPU"),
+    loaded and setup.providers(lab, "for_gpu").startswith("CPU"),
     "With braces the server loads the model, and ONNX Runtime computes alone. It refuses an "
     "instance on a GPU.",
     "Run the cell with the three configs again.",
@@ -347,13 +352,16 @@ claim(
 )
 
 # %% [markdown]
-# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server without its GPU computes on the CPU, and does not warn. With `KIND_GPU` it refuses. TensorRT compiles a network to an *engine*. Today's block keeps engines; the [command](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) builds one beforehand. Then *TensorRT for RTX* does so without a GPU:
+# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server without its GPU computes on the CPU, and gives no warning. With `KIND_GPU` it refuses.
+#
+# TensorRT compiles a network to an *engine*. Today's block keeps the engines that a load builds. [trtexec](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) builds one before the load:
 
 # %%
 show("models/for_gpu/today.pbtxt", "models/for_gpu/build.sh")
 
 # %% tags=["triton"]
-import tensorrt_rtx as trt  # TensorRT for RTX; in NVIDIA's container: import tensorrt as trt
+# TensorRT for RTX builds engines without a GPU. In NVIDIA's container: import tensorrt as trt
+import tensorrt_rtx as trt
 
 builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
 
@@ -388,14 +396,16 @@ print("the joined file:", build(models / "joined/1/model.onnx"))
 # %%
 claim(
     min(building) > 5 * min(reading),
-    f"To read a kept engine's file takes {min(reading) / min(building):.1%} of the time of its "
-    "build. The GPU's part is not measured.",
+    f"A kept engine saves its build, {1000 * min(building):.0f} ms here: reading its file takes "
+    f"{min(reading) / min(building):.1%} of that. What the GPU does with it is not measured.",
     "Run the cell above again.",
     id="accelerators.engine",
 )
 
 # %% [markdown]
-# TensorRT itself needs a GPU, and times its programs there. [Published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html) for a large network: it opens in 384 s, and in 9 s with kept engines. Keep `/cache` on a disk that outlives the container. Empty it when model, version or GPU change.
+# TensorRT's own parser refuses the joined file.
+#
+# TensorRT needs a GPU, and times its programs there. A large network opened in 384 s, with kept engines in 9 s ([published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html)). Keep `/cache` on a disk that outlives the container. Empty it when model, version or GPU change.
 #
 # ## Mistakes
 #
@@ -427,11 +437,11 @@ scoreboard.add(lab, "accelerators", before="compiled", after="compiled_openvino"
 scoreboard.draw()
 
 # %% [markdown]
-# Where the bar goes back, OpenVINO computes `compiled` no faster, and the process of its own costs time. The next notebooks go on with `compiled`.
+# If the bar is lower than before: OpenVINO computes `compiled` no faster, and its own process costs time. The next notebooks go on with `compiled`.
 #
 # ## Your turn
 #
-# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. In a cell of your own, change both in `$TRITON_MODELS/night`, then run this one:
+# Somebody prepared `night` for speed: a [config](models/night/config.pbtxt) and a file. Each has a mistake from this notebook. In a cell of your own, correct both in `$TRITON_MODELS/night`, then run this one:
 
 # %%
 setup.night(models)  # writes the file if there is none
@@ -441,7 +451,7 @@ task("accelerators.whole", server=lab, models=models)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Who takes how many operators, what is gained, and after how many requests is the load earned? It opens the file once: the last number varies.
+# Who takes how many operators, what is gained, and after how many requests is the load earned? The program opens the file once, so the last number varies.
 
 # %%
 show("at_work/does_it_pay.py")
@@ -453,7 +463,7 @@ show("at_work/does_it_pay.py")
 # ## What to remember
 #
 # - An accelerator pays where the framework's own programs are slow. Profile first.
-# - Look into the log who computes: a block may have no effect, and a graph may be cut into pieces.
+# - Check who computes: a block may have no effect (the log), and a graph may be cut into pieces (count the operators).
 # - Compare answers, precision and load time. Keep TensorRT's engines in a cache.
 
 # %% [markdown]
@@ -473,6 +483,6 @@ show("at_work/does_it_pay.py")
 #
 # <details><summary>With OpenVINO as accelerator a model is slower than without. Name two reasons.</summary>
 #
-# It takes a part of the operators only, and each change between the parts costs time. Or ONNX Runtime's own programs are as fast, and what comes on top costs time.
+# It takes only some operators, and each change between the parts costs time. Or ONNX Runtime's own programs are as fast, and copies to another process cost time.
 #
 # </details>

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Clients
 #
-# **Question.** A program has 400 pictures for `batched`, the deployment of [notebook 03](../03__batching/03__batching.ipynb). How much sooner is it done if it does not wait for each answer before it sends the next picture, and what goes wrong then?
+# **Question.** A program has 400 pictures for `batched`, the deployment of [notebook 03](../03__batching/03__batching.ipynb) with a dynamic batcher. How much sooner is it done if it does not wait for each answer before it sends the next picture, and what goes wrong then?
 
 # %%
 import setup
@@ -20,7 +20,7 @@ lab = laboratory(models)
 # %% [markdown]
 # ## One picture after the other
 #
-# The blocking client sends a picture, and waits for its answer. Triton counts how long its two instances computed. This time, divided by the time that passed, is how many of them were busy:
+# The blocking client sends a picture, and waits for its answer. Triton counts how long its two instances computed. This time, divided by the time that passed, is how many of them were busy. `ms per picture` is the computing alone, `queue ms` the wait before it, and `batch` the mean number of pictures in an execution:
 
 # %% tags=["triton"]
 import os
@@ -80,7 +80,7 @@ blocking()  # a warm-up
 # %% [markdown]
 # ## Several under way
 #
-# `async_infer` returns at once. Its answer comes to a function, the *callback*, in another thread. The semaphore `free` is the bound: as many permits as requests may be under way.
+# `async_infer` returns at once. Its answer comes to a function, the *callback*, in another thread. So many requests can be *under way*: sent, and not yet answered. The semaphore `free` bounds their number: `acquire` takes a permit, or waits until a callback gives one back:
 
 # %%
 show("clients/callbacks.py")
@@ -93,7 +93,7 @@ predict(
     {
         "about eight times": "Eight are under way, and two instances compute. The other six wait, "
         "or join a batch.",
-        "two to three times": None,
+        "one and a half to four times": None,
         "hardly more: Python does one thing at a time": "Python's lock is free while a thread "
         "waits for the network, and the network's computation is in other processes.",
     },
@@ -119,7 +119,7 @@ eight = table.loc["8 under way"]
 everything = table.loc["400 under way"]
 gain = eight["per s"] / alone["per s"]
 fair = setup.repeats(runs["per s"][["blocking", "8 under way"]]) & setup.cores_free(table)
-several = "about eight times" if gain > 5 else "two to three times"
+several = "about eight times" if gain > 5 else "one and a half to four times"
 little = "hardly more: Python does one thing at a time"
 compare("clients.gain", several if gain > 1.4 else little, premise=fair)
 claim(
@@ -140,11 +140,11 @@ claim(
 )
 
 # %% [markdown]
-# **The limit.** Pictures per second = busy instances / seconds per picture. At equal `ms per picture`, the gain is at most 2 / the blocking client's busy instances. It grows further only if a picture costs less, perhaps in a larger batch: compare the rows. Meanwhile each waiting picture holds its 48 KB.
+# **The limit.** Pictures per second = busy instances / seconds per picture. At equal `ms per picture`, the gain is at most 2 / the blocking client's busy instances. Larger batches may make a picture cheaper, busy cores dearer: compare the rows. Requests beyond that only wait, each with its 48 KB.
 #
 # ## asyncio
 #
-# The same with tasks:
+# The same with tasks; a TaskGroup waits for all of them:
 
 # %%
 show("clients/tasks.py")
@@ -166,9 +166,14 @@ claim(
 )
 
 # %% [markdown]
+# The tasks ran once, the callbacks are the fastest of three: compare batches, not speed. Tasks are for a program with an event loop, such as a web service. They need `tritonclient.grpc.aio`: `infer` of `tritonclient.grpc` would stop the loop, and all tasks with it.
+
+# %% [markdown]
 # ## From afar
 #
-# [far.py](clients/far.py) passes bytes on 10 ms later, each way, as between two cities. [remote](models/remote/1/model.py) stands for a call to another service: one instance sleeps 40 ms for up to four numbers:
+# [far.py](clients/far.py) passes bytes on 10 ms later, each way, as between two cities. `batched` gets its pictures through it, with 1 and with 16 under way.
+#
+# [remote](models/remote/1/model.py) stands for a call to another service: one instance sleeps 40 ms for up to four numbers. Its client is new for each request, or kept:
 
 # %% tags=["triton"]
 wire = [sys.executable, "clients/far.py", address, "10"]
@@ -185,7 +190,7 @@ def ask_anew():
         new.infer("remote", x)
 
 
-new = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)  # the former has closed
+new = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)  # the last one has closed
 with grpc.InferenceServerClient(far) as open_one:
     kept = repeat(lambda: open_one.infer("remote", x), number=1, repeat=20)
     beside = repeat(ask_anew, lambda: time.sleep(0.05), number=1, repeat=20)
@@ -194,7 +199,6 @@ remote = 1000 * pd.DataFrame({"new": new, "kept": kept, "new, beside an open one
 remote.median().round().to_frame("ms").T
 
 # %%
-took = remote.median()
 claim(
     alone_s > 3 * sixteen_s,
     f"From afar, {1 / alone_s:.0f} pictures per second one after the other, and {1 / sixteen_s:.0f} with "
@@ -203,21 +207,22 @@ claim(
     id="clients.far",
 )
 claim(
-    took["new"] > took.iloc[1:].max() + 8,
-    f"A new client for each request: {took['new']:.0f} ms. One client: {took['kept']:.0f} ms. A new client each "
-    f"time, while another one is open: {took.iloc[2]:.0f} ms.",
+    remote["new"].median() > remote.iloc[:, 1:].median().max() + 8,
+    f"A new client for each request: {remote['new'].median():.0f} ms. One client: "
+    f"{remote['kept'].median():.0f} ms. A new client each time, while another one is open: "
+    f"{remote.iloc[:, 2].median():.0f} ms.",
     "Run the cell above again.",
     id="clients.connection",
 )
 
 # %% [markdown]
-# Keep rate × latency requests under way ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)), e.g. 700 per second × 26 ms = 18.
+# Keep rate × latency requests under way ([Little's law](../01__point_a/01__point_a.ipynb#Little's-law)): for 300 per second at 30 ms, 9.
 #
-# Connecting costs more than a round trip. In one process, gRPC clients of an address share a connection: keep one open.
+# Connecting costs more than a round trip. In a process, gRPC clients of an address share a connection: keep one open.
 #
 # ## One request fails
 #
-# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) invalid Python. Corrected, it sends 100 numbers to `remote`. One has a wrong shape.
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have a TaskGroup, [as printed](clients/slide.as_printed.txt) invalid Python. Corrected, it sends `remote` 100 numbers, one in a wrong shape.
 
 # %%
 predict(
@@ -256,7 +261,7 @@ numbers, got, before = list(np.ones((100, 1, 1), np.float32)), [], ended()
 numbers[40] = np.ones((1, 2), np.float32)  # a wrong shape
 try:
     got = await group(numbers)
-except* InferenceServerException as errors:
+except* InferenceServerException as errors:  # a TaskGroup raises a group of errors
     print(errors.exceptions[0].message()[:75], "…")
 computed, dropped = ended() - before
 print(f"{len(got)} answers; the server computed {computed}, and dropped {dropped}")
@@ -280,7 +285,7 @@ claim(
 )
 
 # %% [markdown]
-# Cancelled requests were dropped from the server's queue. An error may leave its task where one failure makes the rest worthless. Else the task returns it, as in `tasks.py`.
+# Cancelled requests were dropped from the server's queue. Let an error leave its task only where one failure makes the rest worthless. Else return it, as in `tasks.py`.
 #
 # <details><summary>Errata: the acceleration slides</summary>
 #
@@ -392,7 +397,7 @@ claim(
 #
 # ## Two more mistakes
 #
-# Eight requests with one region, and a callback that raises. Neither shows an error:
+# First, eight requests share one region. Then a callback misspells an output, and raises. Neither shows an error:
 
 # %% tags=["triton"]
 mixed = regions(address, "batched", pictures, 8, count=1)  # one region for all eight
@@ -420,7 +425,7 @@ claim(
 )
 
 # %% [markdown]
-# With one region, pictures overwrite one another. The callback ended before `release`.
+# With one region, pictures overwrite one another. The callback ended before `release`: its permit never came back.
 #
 # ## Above capacity
 #
@@ -462,11 +467,11 @@ claim(
 )
 
 # %% [markdown]
-# A bound that waits only moves the queue into the program. Only fewer requests help: *back pressure* slows the source down (e.g. a queue with `maxsize`), or requests are turned away early.
+# A bound that waits only moves the queue into the program. A source that can wait, such as a folder of files, is slowed down by it: *back pressure*. Users are not: turn requests away early.
 #
 # ## The scoreboard
 #
-# One program: one request under way, then eight. Most other rows had eight already, so this bar stands apart.
+# One program: one request under way, then eight. Most other rows had eight before, so this bar stands apart.
 
 # %%
 from workbook.lessons import scoreboard
@@ -485,7 +490,7 @@ scoreboard.draw()
 # %% [markdown]
 # ## Your turn
 #
-# [This program](clients/own.py) sends 160 numbers to `remote` in a TaskGroup without a bound; one has a wrong shape. Change `send` in the file: all answers arrive, the error stands in its place, at most 16 are under way. Save it, and run the cell.
+# [This program](clients/own.py) sends 160 numbers to `remote` in a TaskGroup without a bound; one has a wrong shape. Change `send` in the file, save it, and run the cell.
 
 # %%
 # !cp clients/own.py "{models}"

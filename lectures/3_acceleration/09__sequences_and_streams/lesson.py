@@ -1,6 +1,6 @@
 # ---
 # title: Sequences and streams
-# minutes: 25
+# minutes: 27
 # ---
 
 # %% [markdown]
@@ -22,13 +22,13 @@ lab = laboratory(models)  # a Triton server of this notebook's own
 # %% [markdown]
 # ## Where is the state?
 #
-# A camera sends the brightness of its frames, and the network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*. Its answer, *brightness*, is the mean of *after*. The state is a tensor of a million numbers. `carried` knows no sequences: clients send the state with each frame. With `kept`, the server has it:
+# A camera sends each frame's brightness. The network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*, and *brightness* is the mean of *after*. The state could be one number. Here it is a million equal ones, to stand for a large state. With `carried`, the client sends it with each frame. With `kept`, the server has it:
 
 # %%
 show("models/carried/config.pbtxt", "models/kept/config.pbtxt")
 
 # %% [markdown]
-# `state` names the two tensors that clients of `kept` do not see, and `initial_state` is the first *before*. `oldest` keeps up to 8 sequences open. A client of `kept` gives each request the number of its sequence, the first one the flag *start*, and the last one *end* ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
+# `state` names the two tensors that clients of `kept` do not see. A sequence's first *before* is `initial_state`: zeros. Triton calls this [*implicit state*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md). `oldest` keeps up to 8 sequences open. A client of `kept` gives each request the number of its sequence, the first one the flag *start*, and the last one *end*.
 
 # %%
 predict(
@@ -37,7 +37,7 @@ predict(
     "to `carried`?",
     {
         "about as long: the computation is the same": "4 MB travel to the server and back with each "
-        "frame of carried. Copying them takes longer than to compute.",
+        "frame of carried. To pack, send and unpack them takes longer than to compute.",
         "less than half as long": None,
         "longer: the server must look for the state": "The server finds the state by the number of the "
         "sequence. The next table has the times in the server: `queue` is small.",
@@ -111,7 +111,7 @@ claim(
 )
 
 # %% [markdown]
-# Where do the milliseconds go? The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) tell: `compute_input` is the time to prepare the inputs, `compute_output` that to extract the outputs. They are means of all requests since the model was loaded; the client's are those of the last run:
+# Where do the milliseconds go? The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) have four parts: `queue` is the wait, `compute_input` the time to prepare the inputs, `compute_infer` that to run the network, `compute_output` that to extract the outputs. They are means of all requests since the model was loaded. `at the client` is the mean of the 50 requests above:
 
 # %% tags=["triton"]
 import pandas as pd
@@ -126,12 +126,12 @@ for name in ("carried", "kept"):
 pd.DataFrame(rows).T.round(2)  # ms per request
 
 # %% [markdown]
-# With `carried`, 4 MB of *after* are an output, so `compute_output` is large. What `at the client` has beyond the sum of the server's parts is the way: to pack 4 MB, to send them, to unpack them, twice. With `kept` next to nothing is left of it.
+# With `carried`, *after* is an output of 4 MB, so `compute_output` is large. Subtract the server's four parts from `at the client`: the rest is the *transfer*, to pack, send and unpack 4 MB, there and back. It is most of the time; with `kept` it is small. `compute_infer` may be longer with `kept`: the table does not tell why.
 
 # %% [markdown]
 # ## What it costs
 #
-# The state is in one server's memory. So all requests of a sequence have to reach this server. And what if the model is unloaded, and loaded again?
+# The state is in one server's memory. So all requests of a sequence have to reach this server, also if there are several behind a load balancer. And what if the model is unloaded, and loaded again?
 
 # %%
 predict(
@@ -170,21 +170,21 @@ claim(
 )
 
 # %% [markdown]
-# So clients need a plan for this error. They keep their history, and send it again, from the flag *start* on:
+# So clients need a plan for this error. They keep their *history*, all frames that they have sent. They send it again, the first frame with the flag *start*. Let the 50 frames from above be the history of sequence 7:
 
 # %% tags=["triton"]
 repeated, _ = kept(frames, sequence=7)
-print(f"{len(frames)} frames sent again: {repeated:.5f}; before the unload: {last['kept']:.5f}")
+print(f"{len(frames)} frames sent again: {repeated:.5f}; without an unload: {last['kept']:.5f}")
 
 # %% [markdown]
-# The server forgets a sequence also if the client pauses too long: one second by default ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
+# The server also forgets a sequence if the client pauses too long: one second by default ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
 #
-# **Where it does not help:** small states. `kept` sent one number and got one, and the way cost next to nothing. A state of a few numbers costs hardly more, and any server can answer.
+# **Where it does not help:** small states. A request to `kept` and its answer have one number each, and their transfer was short. A few numbers of state add hardly anything. If the client carries them, any server can answer.
 
 # %% [markdown]
 # ## Answers in parts
 #
-# A request says how many parts it wants, and how many ms each takes: here 40 and 5. `parts` is *decoupled*: it sends each part as soon as it is there. [`at_once`](models/at_once/1/model.py) does the same work, and sends one response at the end.
+# `parts` is *decoupled*: a request may have many responses. Its input *plan* says how many parts the client wants, and how many milliseconds each takes: here 40 and 5. Each part is sent as soon as it is computed. [`at_once`](models/at_once/1/model.py) does the same work, and sends one response at the end.
 
 # %% tags=["triton"]
 # !cat $TRITON_MODELS/parts/1/model.py
@@ -195,11 +195,14 @@ predict(
     "When does the client have the first part, and when the last one?",
     {
         "first: much earlier; last: at about the same time": None,
-        "first: much earlier; last: much later": "A response takes far less than a millisecond "
-        "to send. That is little beside 5 ms of work.",
+        "first: much earlier; last: much later": "A response takes less than a millisecond "
+        "(measured below). That is little beside 5 ms of work.",
         "both at about the same time": "A decoupled model's responses do not wait for each other.",
     },
 )
+
+# %% [markdown]
+# A callback notes when each response came. With `enable_empty_final_response`, the parameter `triton_final_response` is true in the last response. That of `parts` is empty: it has no outputs, so its time is not counted ([Generate](../../1_architecture/11__generate/11__generate.ipynb)).
 
 # %% tags=["triton"]
 import queue
@@ -215,7 +218,8 @@ def stream(model, count, ms):
     while not final:
         moment, answer = answers.get(timeout=60)
         response = answer.get_response()
-        times += [1000 * (moment - began)] * bool(response.outputs)
+        if response.outputs:
+            times.append(1000 * (moment - began))
         final = response.parameters["triton_final_response"].bool_param
     client.stop_stream()
     return times
@@ -247,20 +251,20 @@ claim(
 )
 
 # %% [markdown]
-# A user who reads along waits for the first part only. The last part needs 40 × 5 ms = 200 ms in both models. `time.sleep` may take longer, more so on a busy machine: so the two last times differ.
+# A user who reads along waits for the first part only. A program that needs all parts gains nothing: the work takes 40 × 5 ms = 200 ms in both models, and `time.sleep` a little longer, more so on a busy machine.
 #
-# A response has a price, too. What if a part takes no time to compute?
+# What does a response cost? Ask for 1,000 parts that take no time to compute:
 
 # %% tags=["triton"]
 quick = {}
 for model in ("parts", "at_once"):
-    quick[model] = min(stream(model, 1000, 0)[-1] for _ in range(3))
+    quick[model] = min(stream(model, 1000, 0)[-1] for _ in range(10))
     print(f"{model:8} 1,000 parts without work: {quick[model]:.1f} ms")
 print(f"so a response costs {(quick['parts'] - quick['at_once']) / 1000:.3f} ms")
 
 # %%
 claim(
-    quick["parts"] > 3 * quick["at_once"],
+    quick["parts"] > 2 * quick["at_once"],
     f"A thousand parts that take no time: {quick['parts']:.0f} ms one by one, "
     f"{quick['at_once']:.0f} ms at once.",
     "Run the cell above again.",
@@ -268,22 +272,14 @@ claim(
 )
 
 # %% [markdown]
-# Both models call `time.sleep(0)` a thousand times. So the difference is what the responses cost, in server and client together. Send parts that are worth a response each: tokens of a language model, not numbers of a vector.
+# Both models call `time.sleep(0)` a thousand times. So the difference is what the responses cost, in server and client together. A part should take longer to compute than to send: a token of a language model does, a number of a vector does not.
 #
 # A client needs a gRPC stream ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md)), or [generate_stream](../../1_architecture/11__generate/11__generate.ipynb) over HTTP.
 
 # %% [markdown]
-# ## The scoreboard
-#
-# The network for pictures has no state and one short answer, so it gets no row here. So far:
-
-# %%
-from workbook.lessons import scoreboard
-
-scoreboard.draw()
-
-# %% [markdown]
 # ## Three mistakes
+#
+# Each is one change to the config of `kept`:
 
 # %%
 setup.mistakes(lab)
@@ -291,7 +287,7 @@ setup.mistakes(lab)
 # %% [markdown]
 # ## Your turn
 #
-# `yours` is the network of `carried`, with a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. Save it, and run the cell.
+# `yours` is the network of `carried`, with a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. The check sends two sequences that take turns, so both must be open at once. Save the file, and run the cell.
 
 # %%
 setup.yours(models)  # the network, and your config
@@ -301,41 +297,41 @@ task("streams.kept", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A client of a stateful model that keeps its history. If the server refuses a frame, because it has lost the state, the client sends the history again:
+# A client of a stateful model that keeps its history. If the server refuses a number because it has lost the state, the client sends the history again:
 
 # %%
 show("at_work/resume.py")
 
 # %% tags=["triton"]
-# %run at_work/resume.py kept frame 1 2 3
+# %run at_work/resume.py kept frame 3 10 20 30
 
 # %% [markdown]
-# Here no state was lost, so each number was sent once. With each number the history grows, and so does the time to send it again: keep no more than your model's state depends on. The program sends no flag *end*. So the server keeps the sequence until the pause is too long.
+# It paused for 3 s before 20 and before 30, and the server forgot the sequence each time. The answers are right nevertheless: 0.9 × 1 + 0.1 × 20 = 2.9. The longer the history, the longer it takes to send again: keep no more than your model's state depends on.
 
 # %% [markdown]
 # ## What to remember
 #
-# - Keep a large state in the server: it saves the way. With a small one, let any server answer.
+# - Keep a large state in the server: that saves its transfer. With a small one, let any server answer.
 # - A server's state is lost with the model, or after a long pause. Clients send their history again.
-# - Answer in parts if a user reads along. Each response has a price: make parts that are worth it.
+# - Answer in parts if a user reads along. Each response costs time: make parts that are worth it.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A state of 40 bytes, three servers behind a balancer. Where do you keep it?</summary>
 #
-# With the client. 40 bytes on the way cost next to nothing, and each request may go to any server.
+# With the client. The transfer of 40 bytes takes hardly any time, and each request may go to any server.
 #
 # </details>
 #
 # <details><summary>A decoupled model sends 10,000 numbers, one per response. What do you change?</summary>
 #
-# Send them in a few responses of many numbers each. A response has a fixed price.
+# Send them in a few responses of many numbers each. Each response costs time, however little is in it.
 #
 # </details>
 #
 # <details><summary>Users see the first word after 8 s, although the model is decoupled. Where do you look?</summary>
 #
-# At the queue: a stream helps after the request has begun to be computed. And at the model: perhaps it collects its parts before it sends them.
+# At `queue` in the statistics: no part can come before the model has begun with the request. And at the model: perhaps it collects its parts before it sends them, as `at_once` does.
 #
 # </details>

@@ -8,7 +8,7 @@
 #
 # **Question.** A language model computes its answer token by token, for many users at once. Who waits for whom, and which way of serving makes the waits short?
 #
-# vLLM and its config are in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming is in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here we measure, with a Llama of 40 million random weights, whose answers mean nothing.
+# vLLM and its config are in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming is in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here a Llama of 40 million random weights answers: its words mean nothing, only their times count.
 
 # %%
 import llama_page  # its table, and what a GPU has measured
@@ -24,7 +24,7 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # %% [markdown]
 # ## One user
 #
-# Four deployments of the same weights: `one`, `two` and `static` are Hugging Face's model in the Python backend, and each instance has one core. `engine` is vLLM, on all cores. A user sees the *time to first token* and the *time between tokens*: `ask` notes when each piece of an answer comes.
+# Four deployments of the same weights. `one`, `two` and `static` are Hugging Face's model in the Python backend, with one core per instance. `engine` is vLLM, on all cores; its arguments are in `model.json`. A user sees two times: the *time to first token*, and the *time between tokens*. `ask` notes when each piece of an answer comes.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -77,22 +77,23 @@ best.round(1)
 
 # %%
 gain = best["tokens per s"]["static"] / best["tokens per s"]["one"]
+later = best["first token, ms"]["static"] - best["first token, ms"]["one"]
 same = setup.repeated([each["tokens per s"] for each in tries])
 claim(
     gain < 1.5,
-    f"For one user, static makes ×{gain:.2f} the tokens of one: it waits 50 ms for others to share "
-    "a batch, and nobody comes.",
+    f"For one user, static makes ×{gain:.2f} the tokens of one: nobody comes to share its batch. Its "
+    f"answer takes {later:.0f} ms more; its config lets it wait 50 ms for others.",
     "Run the cell above again.",
     premise=same,
     id="serving.alone",
 )
 
 # %% [markdown]
-# `one` and `static` send nothing before the answer is complete, so there is no time between tokens (`NaN`).
+# `one` and `static` send nothing before the answer is complete, so there is no time between tokens (`NaN`). What do all cores bring one user of `engine`?
 #
 # ## Eight users
 #
-# Eight users ask again and again, for answers of 4 to 64 tokens. `static` calls `generate` for up to eight requests together: it pads the prompts to one length, and each step computes a token for every row.
+# Eight users ask for 16 answers, of 4 to 64 tokens. `static` gives up to eight to one call of Hugging Face's `generate`: each step computes a token for every row.
 
 # %%
 predict(
@@ -140,14 +141,8 @@ def short(run):
     return (run["end"] - run["sent"])[run["tokens"] <= 8].median()
 
 
-pd.DataFrame(
-    {
-        "tokens per s": {
-            name: run["tokens"].sum() / run["end"].max() for name, run in runs.items()
-        },
-        "a short answer, s": {name: short(run) for name, run in runs.items()},
-    }
-).round(2)
+mixed = {name: [run["tokens"].sum() / run["end"].max(), short(run)] for name, run in runs.items()}
+pd.DataFrame(mixed, ["tokens per s", "a short answer, s"]).T.round(2)
 
 # %%
 display(setup.plot({name: runs[name] for name in ("one", "static", "engine")}))
@@ -168,12 +163,12 @@ claim(
 )
 
 # %% [markdown]
-# The rows of a *static* batch end together. vLLM decides at each step whom it computes: *continuous batching*. Not all of the difference is the batching: `engine` has all cores, `static` has one. Answers of one length, below, separate the two.
+# The rows of a *static* batch end together. vLLM chooses its rows anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching*. But `engine` also has all cores, `static` has one. How much is the batching? Answers of one length will show it, at the end.
 
 # %% [markdown]
 # ## Your own loop
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the token loop itself, in BLS; each step sends the *whole* text to the network. `loop` keeps the *keys and values*, attention's memory of earlier tokens, and sends the new token alone ([model.py](models/loop/1/model.py)). `whole` is `loop` without this. Their network, `step`, has 5 million weights.
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the token loop itself, in BLS: for each new token a request to the network, with the *whole* text. `loop` ([model.py](models/loop/1/model.py)) keeps the *keys and values*, what attention has computed for earlier tokens, and sends the new token alone. `whole` is `loop` without this. Their network, `step`, has 5 million weights.
 #
 # ```python
 # for _ in range(count):
@@ -247,7 +242,7 @@ claim(
 )
 
 # %% [markdown]
-# After 400 tokens, `loop` sends 400 + 15 to the network, `whole` 400 + 401 + … + 415: almost ×16. Less is gained, because a step has a price even for one token. The cell prints it: in all, and in the network.
+# After 400 tokens, `loop` computes 400 + 15, `whole` 400 + 401 + … + 415: almost ×16. Less is gained: a step has a price even for one token (printed above), and each request of `loop` carries all keys and values.
 #
 # ## A long prompt
 #
@@ -283,7 +278,8 @@ def meanwhile(count):
         time.sleep(15 * usual)
         fifth = pool.submit(ask, "engine", prompt(count), 8)
     gaps = 1000 * np.concatenate([np.diff(other.result()[1:]) for other in others])
-    return np.median(gaps), gaps.max(), 1000 * np.diff(fifth.result())[0]
+    usual_gap = np.median(gaps[gaps > 1])  # without pieces that were read together
+    return usual_gap, gaps.max(), 1000 * np.diff(fifth.result())[0]
 
 
 # %% tags=["triton"]
@@ -311,7 +307,7 @@ claim(
 )
 
 # %% [markdown]
-# A step computes one token for each answer under way, and all 400 of the prompt: its *prefill*.
+# A step of vLLM computes one token for each answer under way. The step that takes in the new prompt computes its 400 tokens as well, the *prefill*. Everybody waits for its end.
 #
 # ## The same beginning
 #
@@ -364,7 +360,7 @@ claim(
 )
 
 # %% [markdown]
-# This is *prefix caching*. So put first what all prompts share, a name or the time last. vLLM keeps full *blocks*, by model.json of 128 tokens: of 400 tokens three, of 100 none.
+# This is *prefix caching*. So put first what all prompts share; a name or the time last. vLLM keeps full *blocks*, here of 128 tokens (`block_size`): three of 400 tokens, none of 100.
 #
 # ## Mistakes
 #
@@ -398,7 +394,7 @@ claim(
 # %% [markdown]
 # ## The Llama page's table
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; its two instances had 8-bit weights. Here the network is 175 times smaller. The last column is a GPU's, with a Llama of 5 million, as `docker/verify_gpu.sh` recorded it. So compare gains only. Now all answers have 12 tokens. Of three rounds the best counts.
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; its two instances had 8-bit weights. Our network is 175 times smaller. The last column is a GPU's, with 5 million weights, recorded by `docker/verify_gpu.sh` (–: not measured). So compare the gains only, in brackets. Now all answers have 12 tokens. Of three rounds the best counts.
 
 # %% tags=["triton"]
 rates = {name: [] for name in ("one", "two", "static", "engine alone", "engine")}
@@ -412,28 +408,30 @@ rates.round(1)
 # %%
 display(llama_page.table(rates.max()))
 better = rates.max() / rates["one"].max()
+equal, unequal = better["engine"] / better["static"], mixed["engine"][0] / mixed["static"][0]
 measured = [row[["one", "static", "engine"]] for _, row in rates.iterrows()]
 claim(
     better["static"] > 1.2 and better["engine"] > setup.limit(1.2, without_vllm=0),
     f"Gains over one request at a time: two instances ×{better['two']:.1f}, batches ×"
-    f"{better['static']:.1f}, the engine ×{better['engine']:.1f}.",
+    f"{better['static']:.1f}, the engine ×{better['engine']:.1f}. It makes ×{equal:.1f} the tokens of "
+    f"batches with answers of one length, and made ×{unequal:.1f} with lengths from 4 to 64.",
     "Run the cells of this section again.",
     premise=setup.repeated(measured, factor=2),
     id="serving.table",
 )
 
 # %% [markdown]
-# Of equally long answers `static` throws nothing away. How far is `engine` ahead now, how far was it above? The rest was lost by waiting. Two instances on a GPU share [one device](../02__instances/02__instances.ipynb#Two-instances-on-one-GPU).
+# With answers of one length, `static` throws nothing away. What `engine` is still ahead is cores and program; the rest above is the batching.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
-# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Tokens per second, times its seconds, are 104 tokens alone, 142 for each of eight: not equally long. Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/).
+# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Nor were its answers equally long: 104 tokens for vLLM's one user, 142 for each of eight (tokens per second, times seconds). Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/). Two instances on a GPU share [one device](../02__instances/02__instances.ipynb#Two-instances-on-one-GPU).
 #
 # </details>
 #
 # ## Your turn
 #
-# A long prompt stops other users of `engine`. Change its [arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/): write `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine`.
+# vLLM can also read a long prompt in parts, a part per step. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits a step? Write `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine` like `whole`.
 
 # %%
 task("serving.pause", server=lab)
@@ -454,7 +452,7 @@ show("at_work/latency.py")
 #
 # - Measure two times: to the first token, and between tokens, with long and short answers together.
 # - A static batch ends with its longest answer. A continuous batch takes a new request when a row is free.
-# - A long prompt makes the others wait. A beginning that is the same, to the letter, is computed once.
+# - A long prompt makes the others wait. Where prompts begin alike, to the letter, full blocks are computed once.
 
 # %% [markdown]
 # ## Check yourself

@@ -133,7 +133,8 @@ def batches(run: pd.DataFrame) -> pd.DataFrame:
 def plot(runs: Mapping[str, pd.DataFrame]) -> style.Picture:
     """Draw who waits and who is computed: a panel per deployment, a line per answer."""
     words = (
-        "A line per answer: waiting (thin), computed (thick), thrown away (pale; by the lengths)"
+        "A line per answer: waiting (thin), computed (thick), thrown away (pale; deduced from the "
+        "lengths)"
     )
     figure = style.Picture(8.6, 1.6 * len(runs) + 0.6, words)
     panels = figure.subplots(len(runs), 1, sharex=True)

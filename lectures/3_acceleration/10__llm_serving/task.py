@@ -19,7 +19,8 @@ from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _LONG, _SHORT = 400, 8  # tokens of a prompt
-_ROUNDS, _OTHER = 7, 48
+#: The other answer's tokens are enough for a prompt in many small steps that is sent late as well.
+_ROUNDS, _OTHER = 7, 120
 #: Tokens that another answer gets while the long prompt is read, more than with a short one: one
 #: per step. Between the second and the third number, and the fourth and the fifth, nothing is said.
 _ONE_STEP, _LEAST, _MOST, _TOO_MANY = 2, 4, 16, 22
@@ -75,7 +76,7 @@ def _meanwhile(server: Server, tokens: int) -> int:
     random = np.random.default_rng()
     times: list[float] = []
     failed: list[NotYet] = []
-    went = threading.Event()
+    went, answered = threading.Event(), threading.Event()
 
     def go_on() -> None:
         try:
@@ -83,6 +84,8 @@ def _meanwhile(server: Server, tokens: int) -> int:
                 times.append(came)
                 if len(times) == 5:
                     went.set()
+                if answered.is_set():
+                    break
         except NotYet as error:
             failed.append(error)
         went.set()
@@ -94,6 +97,7 @@ def _meanwhile(server: Server, tokens: int) -> int:
     try:
         first = next(iter(_stream(server, " ".join(random.choice(_WORDS, tokens)), 1)))
     finally:
+        answered.set()
         other.join()
     if failed:
         raise failed[0]

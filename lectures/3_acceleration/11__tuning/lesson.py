@@ -8,7 +8,7 @@
 #
 # **Question.** Instances, threads, batch size, delay: a model has dozens of possible settings. A person says: "99 of 100 answers within 40 ms, and as many answers as possible." Which setting is it, and how few measurements find it?
 #
-# The model, `given`, is the lecture's network as [notebook 04](../04__compile/04__compile.ipynb) left it, in ONNX Runtime.
+# The model, `given`, tells sharp pictures from blurred ones: the lecture's network, as [notebook 04](../04__compile/04__compile.ipynb) left it, in ONNX Runtime.
 
 # %%
 import setup
@@ -18,6 +18,7 @@ models = folder("tuning")
 place(models, "../04__compile/models/compiled", name="given")
 setup.prepare(models)  # the network in ONNX
 lab = laboratory(models)  # a Triton server of this notebook's own
+# !nproc  # the cores of this machine
 
 # %% [markdown]
 # ## A sweep
@@ -28,7 +29,7 @@ lab = laboratory(models)  # a Triton server of this notebook's own
 show("at_work/sweep.py")
 
 # %% [markdown]
-# Nine settings, each with 8 and with 32 blocking clients. In the last one, everything is at its largest: four instances, two threads each, batches of up to 16, and 5 ms in which a batch may fill. `nproc` in a terminal counts this machine's cores.
+# Nine settings, each with 8 and with 32 blocking clients: each client waits for its answer before it asks again. The last setting has everything at its largest: four instances, two threads each, batches of up to 16, and 5 ms in which a batch may fill. The sweep takes about a minute.
 
 # %%
 predict(
@@ -103,9 +104,12 @@ claim(
 #
 # The server's counters, in the table. (Do not trust a row whose `spread` is far above 1.)
 #
-# - A delay: more `pictures` per execution. But if one batch holds nearly all clients, one instance computes, and the other waits.
+# - A delay: more `pictures` per execution. But if one batch holds all eight clients, one instance computes, and the other has nothing to do.
 # - More threads than cores: `compute_ms` grows.
-# - More clients: `queue_ms` grows. With a delay it falls: batches fill sooner.
+# - More clients: without a delay, `queue_ms` grows.
+
+# %% [markdown]
+# Which of the three changes cost the largest setting most: instances, threads, or delay? For each, compare `given` with the row that differs in it alone, at 8 clients.
 
 # %%
 claim(
@@ -121,7 +125,7 @@ claim(
 # %% [markdown]
 # ## The Pareto front
 #
-# A setting is on the *Pareto front* if no other one has both more throughput and a lower p99. Only these are worth a choice. The target chooses among them; a person decides it:
+# A setting is on the *Pareto front* if no other one has both more throughput and a lower p99. Any other setting is worse in both than one on the front. A person sets a target; it chooses one of the front:
 
 # %% tags=["triton"]
 target = 40  # ms, p99
@@ -147,7 +151,7 @@ setup.draw(target, front, ours=measured)
 #
 # Three numbers of instances, two of threads, four batch sizes, four delays, two loads: 192 runs.
 #
-# The course's [simulator](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb) gets the rows with batches of up to 16 and no delay, with the times of their executions. It says by which *factor* another setting differs from such a row. First a test, with the sweep's other rows:
+# The course's [simulator](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb) plays clients, batcher and instances. It knows how long executions last in six settings (batches of up to 16, no delay). It forecasts by which *factor* other batches and delays change the results. A test with the others:
 
 # %%
 known = measured.query("batch == 4 or delay_ms == 5")
@@ -171,11 +175,11 @@ claim(
 )
 
 # %% [markdown]
-# A forecast only chooses what is measured next. A row that was disturbed in both turns misleads all forecasts that begin with it.
+# So a forecast only chooses what is measured next. A row that was disturbed in both turns misleads all forecasts that begin with it.
 #
 # ## Ten candidates
 #
-# The simulator proposes the ten of 192 with the most throughput within the target. Clients are part of a setting: a service can limit them. The server judges the ten:
+# Of the 192, the simulator proposes the ten with the most throughput within the target. Clients are part of a setting: a service can limit them. Then the server judges the ten:
 
 # %%
 import itertools
@@ -201,12 +205,14 @@ judged[shown].round(1)
 # %%
 first = judged.loc[tuple(ten[columns].iloc[0])]
 reached = first["per_s"] / judged.loc[best, "per_s"]
+kept = sum(judged.loc[tuple(row), "p99_ms"] <= target for row in ten[columns].values)
 claim(
     reached > 0.5,
-    f"Of 192 runs, {len({*measured.index, *ten.set_index(columns).index})} were measured. The best "
-    f"candidate of this cell is {dict(zip(columns, best))}. The simulator's first one has "
-    f"{reached:.0%} of its throughput, and given with 32 clients has "
-    f"{judged.loc[(2, 1, 16, 0, 32), 'per_s'] / judged.loc[best, 'per_s']:.0%}.",
+    f"Of 192 runs, {len({*measured.index, *ten.set_index(columns).index})} were measured. The choice "
+    f"is {dict(zip(columns, best))}. The simulator's first one has "
+    f"{reached:.0%} of its throughput, and a p99 of {first['p99_ms']:.0f} ms; given with 32 clients "
+    f"has {judged.loc[(2, 1, 16, 0, 32), 'per_s'] / judged.loc[best, 'per_s']:.0%}. "
+    f"{kept} of the ten have a p99 within the target.",
     "Run the cells from the sweep on again.",
     premise=setup.repeated(judged),
     id="tuning.ten",
@@ -254,9 +260,8 @@ claim(
 )
 
 # %% [markdown]
-# In the recorded run, both rows with more than 8 clients missed the target. Model Analyzer searches instances and batch sizes, always with a batcher; threads and delays you [list by hand](https://github.com/triton-inference-server/model_analyzer/blob/main/docs/config.md). It needs no simulator that knows the hardware. The simulator needs the counts of a few runs, and then tries any setting in a moment.
-
-# %% [markdown]
+# (The recorded run had another hour and load: compare the shapes of the fronts, not their heights.) Model Analyzer searches instances and batch sizes; threads and delays you [list by hand](https://github.com/triton-inference-server/model_analyzer/blob/main/docs/config.md). It needs no simulator.
+#
 # ## A light load
 #
 # One client, and `given` with one change: four instances, smaller batches, or a delay.
@@ -264,8 +269,8 @@ claim(
 # %%
 predict(
     "tuning.light",
-    "One blocking client. With which of these does a request spend less time in the server (queue "
-    "and computation) than with `given`?",
+    "One blocking client. With which of these does a request spend clearly less time in the server "
+    "(queue and computation) than with `given`?",
     {
         "four instances": "There is one request at a time, so one instance computes it, and the "
         "others have nothing to do.",
@@ -302,7 +307,7 @@ claim(
 #
 # ## The step
 #
-# The best of a dozen noisy measurements is partly chance. So the choice becomes a file, `tuned`, and is measured anew. `twin` is a copy of `given`: where these two differ, it is noise.
+# The best of a dozen noisy measurements is partly chance. So the choice becomes a file, `tuned`, and is measured anew. `twin` is a copy of `given`: where these two differ, that is noise.
 
 # %% tags=["triton"]
 instances, threads, batch, delay_ms, callers = map(int, best)
@@ -347,18 +352,38 @@ claim(
     id="tuning.step",
 )
 
+# %% [markdown]
+# How much could any setting bring? A picture costs processor time: in the network (measured alone, in batches of eight), in the rest of the server, and in perf_analyzer, the client. The cores have only so much of it per second.
+#
+# First the scoreboard. It measures the step once more; do not trust it where it says *not steady*:
+
 # %%
-setup.add_row(lab, best, noise)  # none if the choice is given, or `twin` differs by a tenth
+setup.add_row(lab, best, noise)  # none if the choice is given, or where `twin` differs
 scoreboard.draw()  # the bar of 11 begins where that of 04 ends, because `given` is its model
 
+spent = setup.processor_time(lab, "tuned", callers)
+print("milliseconds per picture:", {name: round(ms, 2) for name, ms in spent.of_picture.items()})
+
+# %%
+claim(
+    spent.busy < 1.2 * spent.cores,
+    f"A picture takes {spent.of_picture['network']:.2f} ms of processor time in the network, "
+    f"{spent.of_picture['server']:.2f} ms in the rest of the server, "
+    f"{spent.of_picture['client']:.2f} ms in the client. So {spent.cores} cores give at most "
+    f"{spent.most:,.0f} pictures per second{setup.of_point_a(spent.most)}. Measured: "
+    f"{spent.per_s:,.0f}, with {spent.busy:.1f} cores busy.",
+    "Close other programs, and run the cell before this one again.",
+    id="tuning.limit",
+)
+
 # %% [markdown]
-# The row is measured anew, against one more copy of `given`. If one factor is above 1 and the other below, no gain is shown.
+# With all cores busy, a setting can only make a picture cheaper. Beyond that: a network that costs less ([05](../05__precision/05__precision.ipynb)), clients on another machine, more cores.
 #
-# [Triton's tuning guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/performance_tuning.md) begins with one instance without a batcher: 168 per second became 323, and p99 13 became 36 ms. Here, notebooks before have taken these steps.
+# [Triton's tuning guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/performance_tuning.md) begins without a batcher: 168 per second became 323.
 #
 # ## Four mistakes
 #
-# One of them loads. Which?
+# A preferred batch size above `max_batch_size`, a negative delay, `count: 0`, and `KIND_GPU` without a GPU. One of them loads. Which?
 
 # %%
 wrong = setup.mistakes(lab)
@@ -403,7 +428,7 @@ better("mine_measured.csv")[shown].round(1)
 # ## What to remember
 #
 # - A person sets the latency target; the Pareto front shows what it costs.
-# - More is not better: threads share the cores, and a delay may put all clients into one batch.
+# - More is not better: threads share the cores, and a delay may put all clients into one batch. The processor time of a picture sets the limit.
 # - Measure a few settings, let a simulator or Model Analyzer propose, and let the server judge.
 
 # %% [markdown]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import resource
 import shutil
+import time
+import timeit
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbook import measure
 from workbook.lessons import formats, scoreboard, simulator
 from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
@@ -174,6 +180,70 @@ def add_row(server: Triton, best: tuple[int, ...], noise: float) -> None:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class ProcessorTime:
+    """Where the processor time of a picture goes.
+
+    Attributes:
+        of_picture: milliseconds per picture. `network`: the network alone, in batches of eight,
+            with one thread, without a server; `server`: all else that the server and its processes
+            do; `client`: perf_analyzer.
+        per_s: pictures per second that were measured.
+        cores: that this process may use.
+    """
+
+    of_picture: dict[str, float]
+    per_s: float
+    cores: int
+
+    @property
+    def busy(self) -> float:
+        """How many cores the three kept busy."""
+        return self.per_s * sum(self.of_picture.values()) / 1000
+
+    @property
+    def most(self) -> float:
+        """Pictures per second if all cores were busy."""
+        return 1000 * self.cores / sum(self.of_picture.values())
+
+
+def processor_time(server: Triton, model: str, clients: int) -> ProcessorTime:
+    """Measure which processor time a picture takes while clients ask for one each.
+
+    Args:
+        model: an ONNX model; its file is computed in this process as well.
+    """
+    batch = formats.pictures()[:8]
+    call = partial(formats.in_process(server.repository / model / "1/model.onnx"), batch)
+    alone = min(timeit.repeat(call, number=10, repeat=5, timer=time.process_time)) / 10
+    network = 1000 * alone / len(batch)
+    before = _used(server, model)
+    found = formats.under_load(server, model, clients)
+    in_server, client, pictures = np.subtract(_used(server, model), before)
+    spent = {
+        "network": network,
+        "server": 1000 * in_server / pictures - network,
+        "client": 1000 * client / pictures,
+    }
+    return ProcessorTime(spent, float(found["throughput"]), len(os.sched_getaffinity(0)))
+
+
+def of_point_a(per_s: float) -> str:
+    """How many times point A's throughput that is; empty if notebook 01 has not measured it."""
+    first = scoreboard.rows().get("point_a")
+    return f", ×{per_s / first.after:.1f} of point A in its own run" if first else ""
+
+
+def _used(server: Triton, model: str) -> tuple[float, float, int]:
+    """Processor seconds of the server, and of programs like perf_analyzer; answered pictures."""
+    programs = resource.getrusage(resource.RUSAGE_CHILDREN)  # those that have ended
+    return (
+        float(measure.processes(server)["cpu_s"].sum()),
+        programs.ru_utime + programs.ru_stime,
+        formats.computed(server, model)[1],
+    )
+
+
 def mistakes(server: Triton) -> made.Results:
     """Four settings that the server refuses, or takes although they are no good."""
     return made.provoke(
@@ -186,7 +256,7 @@ def mistakes(server: Triton) -> made.Results:
             "a negative delay": made.config(
                 "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: -1 }"
             ),
-            "no instance": made.config("count: 2", "count: 0"),
+            "a count of 0": made.config("count: 2", "count: 0"),
             "a GPU that is not there": made.config("KIND_CPU", "KIND_GPU"),
         },
     )

@@ -20,9 +20,9 @@ lab = setup.start(models)  # three servers on 127.0.0.2, .3 and .4, and a proxy 
 # %% [markdown]
 # ## A day's traffic
 #
-# A service draws pictures. Nine of ten requests are previews, 0.3 s each; one is a final picture, 3 s. A server draws one at a time. The promise to users, the *SLO* (service level objective): 99 of 100 previews come within 2 s.
+# A service draws pictures, each server one at a time. Nine of ten requests are previews, 0.3 s each; one is a final picture, 3 s. The promise to users, the *SLO* (service level objective): 99 of 100 previews come within 2 s (p99).
 #
-# In [fleet.py](fleet.py), `arrivals` gives random times; `simulate` computes each request's server and wait.
+# In [fleet.py](fleet.py), `arrivals` gives random times; `simulate` gives each request's server and wait.
 
 # %% tags=["triton"]
 # %run fleet.py
@@ -69,7 +69,7 @@ def p99(run):
     return {"preview": each["preview"], "final": each["final"], "all": found["s"].quantile(0.99)}
 
 
-peak = arrivals(lambda second: 6.3 + 0 * second, until=3600, seed=1)
+peak = arrivals(lambda second: 6.3 + 0 * second, until=3600, seed=1)  # 6.3 in each second
 names, seconds = draw_lots(len(peak))
 sizes = {}
 for servers in (4, 5, 6, 7, 8, 30):
@@ -91,8 +91,8 @@ compare(
 )
 claim(
     enough > 5 and sizes["all"][30] > 2.9,
-    f"{enough} servers keep the promise; with 4, p99 is {sizes['preview'][4]:.0f} s. And 30 servers "
-    f"leave p99 of all requests at {sizes['all'][30]:.1f} s.",
+    f"{enough} servers keep the promise; with 4, p99 of previews is {sizes['preview'][4]:.0f} s. And 30 "
+    f"servers leave p99 of all requests at {sizes['all'][30]:.1f} s: of a final picture.",
     "Run the cell above again.",
     id="fleet.size",
 )
@@ -102,7 +102,7 @@ claim(
 #
 # ## Which balancing?
 #
-# Now for real, ten times as fast: 30 and 300 ms. The [model](models/draw/1/model.py) sleeps, which needs no core: three Tritons are like three machines. The proxy is [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy). It chooses by turns, by fewest requests, or *by kind*:
+# Now for real, ten times as fast. The [model](models/draw/1/model.py) sleeps, which needs no core: three Tritons are like three machines. The proxy, [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy), chooses by turns, by fewest requests, or *by kind*, which clients say in a header. `{$…}` are environment variables:
 
 # %%
 show("clients/by_kind.Caddyfile")
@@ -137,7 +137,7 @@ def proxy(file, **variables):
 # [visitors.py](clients/visitors.py) sends the same requests in each way. The simulation takes the times at which they were sent, and how long each took the model. It chooses at random among equal servers, so we take the median of 20 runs.
 
 # %% tags=["triton"]
-times = arrivals(lambda second: 25 + 0 * second, until=12, seed=5)
+times = arrivals(lambda second: 25 + 0 * second, until=12, seed=5)  # 25 × 0.057 s: 1.4 are busy
 kinds, sleeps = draw_lots(len(times), seed=55)
 ways = {
     "round_robin": ("bare.Caddyfile", "round_robin"),
@@ -184,7 +184,7 @@ claim(
 )
 
 # %% [markdown]
-# By kind, no preview stands behind a final picture. Do six servers keep the promise at eight, three for each kind? Compare the final pictures with those of six servers above.
+# By kind, no preview stands behind a final picture. Do six servers keep the promise at eight, three for each kind?
 #
 # And does the fewest-requests rule always beat round robin? We try requests of equal length.
 
@@ -201,37 +201,38 @@ print("equal requests, p99 in ms:", {name: round(ms) for name, ms in equal.items
 # %%
 claim(
     p99(split)["preview"] < 2 and equal["least_outstanding"] > 0.9 * equal["round_robin"],
-    f"Six servers by kind keep the promise: p99 of previews is {p99(split)['preview']:.1f} s; final "
-    f"pictures pay with {p99(split)['final']:.1f} s. With equal requests, the fewest-requests rule "
-    "gains nothing over round robin.",
+    f"Six servers by kind keep the promise: p99 of previews is {p99(split)['preview']:.1f} s. But that "
+    f"of final pictures is {p99(split)['final']:.1f} s; six servers for all had "
+    f"{sizes['final'][6]:.1f} s. With equal requests, the fewest-requests rule gains nothing over "
+    "round robin.",
     "Run the cell above again.",
     id="fleet.equal",
 )
 
 # %% [markdown]
-# Requests of equal length end in the order in which they began. So the next server in turn is always the first to be free.
+# Requests of equal length end in the order in which they began. So the next in turn is always free first.
 #
 # ## A server dies
 #
-# With `bare.Caddyfile` the proxy takes the server with the fewest requests under way, and never asks whether a server lives. We kill one of three.
+# With `bare.Caddyfile` the proxy takes the server with the fewest requests under way, and never asks whether a server lives. We kill one of three. Then again with `Caddyfile`, printed below the result.
 
 # %%
 predict(
     "fleet.death",
     "Of the requests that come afterwards, how many fail?",
     {
-        "about a third": "So it is with round robin. But a dead server refuses at once, so it has "
-        "the fewest requests under way.",
+        "about a third": "So it would be if each server got equally many. But a dead server refuses "
+        "at once, so it has the fewest requests under way.",
         "far more than a third": None,
         "next to none: the proxy tries another server": "Caddy does this only if it is told to: `lb_retries`.",
     },
 )
 
 # %%
-crowd = times[times < 9] / 1.5  # for six seconds, 1.5 times as many
+crowd = times[times < 9] / 1.5  # 1.5 times as many, so that the servers that live are busy
 kind, sleep = kinds[: len(crowd)], sleeps[: len(crowd)] / 10
-shares = {}  # of the requests half a second after the death, or later: those that failed
-# The simulated proxy: no check in time; or a check every 0.5 s, and two tries elsewhere
+shares = {}  # which share failed, of the requests from half a second after the death on
+# bare.Caddyfile: no check in time. Caddyfile: a check every 0.5 s, and up to two more tries
 for file, health in (("bare.Caddyfile", Health(999)), ("Caddyfile", Health(0.5, retries=2))):
     proxy(file)
     setup.kill_later(lab.fleet[1], 1.5)
@@ -264,11 +265,11 @@ claim(
 )
 
 # %% [markdown]
-# Not counted: what the dead server was drawing. It is lost with both files. Caddy sends a POST again [only if no connection came about](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy); a client may.
+# Requests that the dead server had are not counted. They are lost with both files: Caddy sends a POST again [only if no connection came about](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy). A client may.
 #
 # ## Before a server that is loading
 #
-# The third server loads `draw` for 5 s. Three paths tell its state. The proxy asks `health/live` in the first run, `health/ready` in the second:
+# The third server loads `draw`, for 5 s. Three paths tell its state. The proxy asks `health/live` in the first run, `health/ready` in the second:
 
 # %% tags=["triton"]
 import threading
@@ -300,23 +301,24 @@ claim(
 )
 
 # %% [markdown]
-# A loading server *lives*, but is not *ready*: it refuses at once, so it got most requests. Here (`--strict-readiness=true`), `health/ready` speaks for all models.
+# A loading server *lives*, but is not *ready*. It refuses at once, so it has the fewest requests under way. With `--strict-readiness=true`, as here, one model that is not ready makes the server not ready.
 #
 # ## Servers on demand
 #
-# Every 15 s, Kubernetes' autoscaler wants [servers × measured / target](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), rounded up. It measures waits in the queue here. At 1,800 s traffic grows from 2 to 6.3 per second; 8 servers would do.
+# Every 15 s, Kubernetes' autoscaler wants [servers × measured / target](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), rounded up. What it measures is, here, the mean wait in the queue.
 
 # %%
 predict(
     "fleet.order",
-    "The target is a mean wait of 0.5 s, the most is 20 servers, and a new one needs five minutes to "
-    "start. How many does the fleet of three order?",
+    "A fleet of three has 2 requests per second, then at once 6.3: 8 servers would do. The target is a "
+    "mean wait of 0.5 s, the most is 20 servers, and a new one needs five minutes to start. How many "
+    "does the fleet order before the first new one is there?",
     {
         "5, so that there are 8": "The rule multiplies by measured / target. A wait has no upper "
         "bound: it grows as long as there are too few servers.",
         "17, so that there are 20": None,
-        "one after the other, until there are enough": "The rule does not order one by one, and it does not know "
-        "what the ordered ones will bring.",
+        "one after the other, until there are enough": "The rule does not order one by one. Until the ordered "
+        "ones are there, the wait grows, and it orders more. Only `most` ends that.",
     },
 )
 
@@ -327,15 +329,15 @@ lots, draws = draw_lots(len(rise))
 rule = Scaling(target=0.5, least=3, most=20, delay=300)
 run = simulate(rise, draws, balance="least_outstanding", kinds=lots, scaling=rule)
 ordered = run.servers[run.servers["since"].between(1800, 2100)]
-print("ordered before the first one is there, at second:", *ordered["since"].astype(int))
+print(len(ordered), "ordered before the first is there, at second:", *ordered["since"].astype(int))
 
 # %%
 order_of = "17, so that there are 20" if len(ordered) > 12 else "5, so that there are 8"
 compare("fleet.order", order_of, premise=Premise(len(rise) > 10_000, "too few requests"))
 
 # %% tags=["triton"]
-# The whole day: eight servers always, or two to ten on demand for a mean wait of 0.1 s. A new
-# server answers 60 or 600 s after the order, and is paid from the order on.
+# The whole day: eight servers always, or two to ten on demand for a mean wait of 0.1 s. A new one
+# answers 60 or 600 s after the order, and is paid from the order on.
 day = arrivals(rate, until=86_400, seed=4)
 lots, draws = draw_lots(len(day))
 fleets = {"always 8": simulate(day, draws, servers=8, balance="least_outstanding", kinds=lots)}
@@ -349,15 +351,15 @@ costs = {
     name: {**p99(run), "per million": cost_per_million(run, price)} for name, run in fleets.items()
 }
 costs = pd.DataFrame(costs).T
-costs.round(1)
+costs.round(1)  # p99 in s; the price of a million requests
 
 
 # %%
 claim(
     costs["preview"]["60 s"] < 2 < costs["preview"]["600 s"]
     and costs["per million"]["60 s"] < 0.8 * costs["per million"]["always 8"],
-    f"Over the day, the promise holds with a minute's delay, for {costs['per million']['60 s']:.0f} "
-    f"per million requests, not {costs['per million']['always 8']:.0f}. With ten minutes, p99 of "
+    f"Over the day, the promise holds with a minute's delay: a million requests cost "
+    f"{costs['per million']['60 s']:.0f}, not {costs['per million']['always 8']:.0f}. With ten minutes, p99 of "
     f"previews is {costs['preview']['600 s']:.1f} s, for {costs['per million']['600 s']:.0f}.",
     "Run the cell with the day again.",
     id="fleet.delay",
@@ -365,7 +367,7 @@ claim(
 setup.draw_day(rate, fleets)
 
 # %% [markdown]
-# The number swings: without a queue servers go, until a queue grows. Then many are ordered, and users wait for them. So make the start short (a small container, weights on a local disk), the target low, and `least` large enough.
+# The number swings: without a queue servers go, until a queue grows. Then many are ordered, and users wait for them. So make the start short: a small container, weights on a local disk. A larger `least` may help: try it above.
 #
 # ## A new version
 #
@@ -406,13 +408,11 @@ claim(
 #
 # ## What a million requests cost
 #
-# Fleets for 100,000 small pictures per second, p99 within 20 ms. *CPU*, *GPU*: the network `digits`, on 16 cores or an H100, recorded in `docker/gpu/VERIFIED.md`. *This machine*: this lecture's network, after the last step that you measured.
+# Fleets for 100,000 small pictures per second, p99 within 20 ms, on machines with 16 cores (*CPU*) or an H100 (*GPU*). The speeds are those of the network `digits`, recorded in `docker/gpu/VERIFIED.md`.
 
 # %% tags=["triton"]
-prices = {"CPU": 1.0, "GPU": 5.0, "this machine": 1.0}  # of one per hour: examples
+prices = {"CPU": 1.0, "GPU": 5.0}  # of one machine per hour: examples
 recorded = {("CPU", 1): 3084, ("GPU", 1): 2868, ("CPU", 64): 38_333, ("GPU", 64): 138_000}
-if own := os.environ["TRITON_PICTURES_PER_S"]:
-    recorded["this machine", 1] = float(own)
 rows = []
 for (device, batch), per_second in recorded.items():
     batches = arrivals(lambda second, each=100_000 / batch: each + 0 * second, until=0.5)
@@ -438,7 +438,7 @@ claim(
 )
 
 # %% [markdown]
-# Batches save nine tenths on CPUs. At five times the price, the GPU saves nothing here.
+# Batches save nine tenths on CPUs. At five times the price per hour, the GPU saves nothing here.
 #
 # ## The same in Kubernetes
 #
@@ -474,7 +474,7 @@ claim(
 #         target: {type: AverageValue, averageValue: "50000"}
 # ```
 #
-# A *pod* is a server here. A new version: first one more, then an old one goes. Below `…` are `least`, `most` and `target` of the simulation. The target is a mean wait of 50 ms, from two of Triton's counters.
+# A *pod* is a server here. A new version: first one more, then an old one goes. Below `…` are `least`, `most` and `target` of the simulation: here a mean wait of 50 ms. Triton counts the requests, and their time in the queue.
 #
 # ## Mistakes
 #
@@ -489,12 +489,12 @@ claim(
 # try 's/lb_policy .*/lb_policy least_connections/'
 # try 's/health_uri/health_url/'
 # try 's/health_interval 500ms/health_interval 500/'
-# curl -so answer -w 'The proxy runs on: %{http_code}\n' $TRITON_PROXY/v2/health/live
+# curl -so answer -w 'The proxy still answers: %{http_code}\n' $TRITON_PROXY/v2/health/live
 
 # %% [markdown]
 # ## Your turn
 #
-# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change the file `{models}/Caddyfile` in an editor: requests shall reach the servers that have `draw`, and no other. Run the cell again; it reloads the file, and checks.
+# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change the file `{models}/Caddyfile` in an editor: requests shall reach the servers that have `draw`, and no other. Then run the cell again: it reloads the file, and checks.
 
 # %%
 setup.spoil(lab)
@@ -517,8 +517,8 @@ log.to_csv(models / "log.csv", index=False)
 # %% [markdown]
 # ## What to remember
 #
-# - Plan for the p99 at the peak. Keep long requests apart from short ones.
-# - A proxy asks whether a server is *ready*, for the model that you need, and tries another one if a connection is refused.
+# - Plan for the promise at the peak. With long requests apart from short ones, fewer servers keep it.
+# - A proxy asks whether the model that you need is *ready*, and tries another server if a connection is refused.
 # - An autoscaler on queue time acts when users wait already. What matters is how soon a new server answers.
 
 # %% [markdown]

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from workbook.common.errors import WorkbookError
-from workbook.lessons import files, one_server, scoreboard
+from workbook.lessons import files, one_server
 from workbook.lessons.premises import Premise
 from workbook.lessons.workspace import set_addresses
 from workbook.measure import style
@@ -78,8 +78,6 @@ def _set_variables(fleet: Sequence[Triton]) -> None:
     names = ("TRITON_PROXY", "TRITON_PROXY_GRPC", "TRITON_ADMIN")
     for name, port in ports.choose(dict.fromkeys(names, 0), "127.0.0.1").items():
         os.environ[name] = f"localhost:{port}"
-    speeds = [f"{row.after:.0f}" for row in scoreboard.rows().values()]
-    os.environ["TRITON_PICTURES_PER_S"] = speeds[-1] if speeds else ""
     if (scripts := sysconfig.get_path("scripts")) not in os.environ["PATH"].split(os.pathsep):
         os.environ["PATH"] += f"{os.pathsep}{scripts}"
 

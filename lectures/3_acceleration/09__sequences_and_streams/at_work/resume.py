@@ -1,18 +1,20 @@
-"""A sequence that survives a restart of the server: python resume.py MODEL INPUT NUMBERS…
+"""A sequence that survives a loss of its state: python resume.py MODEL INPUT SECONDS NUMBERS…
 
-The server keeps the state, and loses it when it restarts or the model is loaded again. Then it
-refuses a request without the flag start. So the client keeps its history, and sends it again.
+The client pauses SECONDS before each further number. The server loses the state when it restarts,
+when the model is loaded again, or after a long pause. Then it refuses a request without the flag
+start. So the client keeps its history, and sends it again.
 """
 
 import os
 import sys
+import time
 
 import numpy as np
 import tritonclient.grpc as grpc
 from tritonclient.utils import InferenceServerException
 
 model, name = sys.argv[1:3]
-numbers = [float(number) for number in sys.argv[3:]]
+seconds, *numbers = [float(number) for number in sys.argv[3:]]
 client = grpc.InferenceServerClient(os.environ.get("TRITON_GRPC", "localhost:8001"))
 history = []
 
@@ -24,6 +26,8 @@ def send(number, **flags):
 
 
 for number in numbers:
+    if history:
+        time.sleep(seconds)
     history.append(number)
     try:
         last = len(history) == len(numbers)
@@ -36,4 +40,4 @@ for number in numbers:
             last = place + 1 == len(numbers)
             answer = send(old, sequence_start=place == 0, sequence_end=last)
     output = answer.get_response().outputs[0].name
-    print(f"{number:g} → {answer.as_numpy(output).ravel()[0]:.3f}")
+    print(f"{number:g} → {answer.as_numpy(output).ravel()[0]:.1f}")

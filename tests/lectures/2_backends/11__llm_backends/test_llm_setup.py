@@ -83,6 +83,17 @@ def test_the_second_best_round_counts() -> None:
     assert "'served'" in str(measured.repeated(rounds))
 
 
+def test_a_continuous_batch_needs_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = ["served, 1 client", "served, 8 clients", "Transformers"]
+    rate = pd.Series([100.0, 200.0, 200.0], ways)
+    monkeypatch.setattr(measured, "has_vllm", lambda: True)
+    found = measured.steps([4, 1, 2, 3], rate, rows=2)  # rows: 4, and 1 + 2 + 3
+    assert list(found["steps"]) == [10, 6, 7]
+    assert found["ms per step"].round(1).to_dict() == dict(zip(ways, (10.0, 8.3, 7.1), strict=True))
+    monkeypatch.setattr(measured, "has_vllm", lambda: False)
+    assert list(measured.steps([4, 1, 2, 3], rate, rows=2)["steps"]) == [10, 10, 7]
+
+
 def test_the_steps_are_those_of_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,64 @@
+"""The pages of text: their commands exist with their options, and their links lead somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.project import pages
+from workbook.common import paths
+
+FILES = pages.files()
+IDS = [str(path.relative_to(paths.root())) for path in FILES]
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_every_command_exists(path: Path) -> None:
+    if path.name == "CHANGELOG.md":
+        pytest.skip("names commands that are gone")
+    found = {command: pages.fault(command) for command in pages.commands(pages.text(path))}
+    assert not {command: fault for command, fault in found.items() if fault}
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    assert not pages.broken(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("workbook serve --detach --control poll", ""),
+        ("workbook serv", "workbook has no serv"),
+        ("workbook serve --detached", "workbook serve has no option --detached"),
+        ("grader try a2", ""),
+        ("grader grade", "grader has no grade"),
+        ("make lab BROWSER=no", ""),
+        ("make labs", "make has no labs"),
+        ("make lab BROWSERS=no", "make has no variable BROWSERS"),
+        (".venv/bin/pytest tests/server", ""),
+        (".venv/bin/pytest tests/servers", "there is no tests/servers"),
+        (".venv/bin/python -m tests.nothing", "there is no module tests.nothing"),
+        ("OMP_WAIT_POLICY=active workbook serve", ""),
+        ("frobnicate", "frobnicate is no command of the course"),
+    ],
+)
+def test_a_wrong_command_is_found(command: str, fault: str) -> None:
+    assert pages.fault(command) == fault
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text("# One\n[a](#one) [b](#two) [c](b.md) `[d](e.md)` [f](https://x.example/)\n")
+    assert pages.broken(page) == ["a.md: #two: no such heading", "a.md: b.md: no such file"]
+
+
+def test_the_commands_of_a_page_are_found() -> None:
+    page = (
+        "Run `make lab`.\n\n```console\n$ grader try \\\n    a2   # half a minute\na2: well\n```\n"
+    )
+    assert [" ".join(command.split()) for command in pages.commands(page)] == [
+        "grader try a2 # half a minute",
+        "make lab",
+    ]
