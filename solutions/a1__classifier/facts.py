@@ -190,12 +190,12 @@ def fetch_checkpoint(me: str, folder: Path | str, *, hub: str = "") -> Path:
     return target
 
 
-def fetch_all(folder: Path) -> None:
+def fetch_all(folder: Path, me: str = own.DEFAULT) -> None:
     """Put into a solution's folder what its notebook fetches from the zoo.
 
     A student hands it in with the model's folder; in a sandbox there is no zoo.
     """
-    fetch_checkpoint(own.DEFAULT, folder / "models" / "classifier" / CHECKPOINT)
+    fetch_checkpoint(me, folder / "models" / "classifier" / CHECKPOINT)
 
 
 def _keep_classes(folder: Path, languages: Sequence[str]) -> None:

@@ -204,10 +204,8 @@ MUTANTS = (
     ),
     predicts(
         "answers: the first 120 characters of each text",
-        "return decoded
-",
-        "return decoded[:120]
-",
+        "return decoded\n",
+        "return decoded[:120]\n",
         {"a1.answers": "probabilities of a text of 400 characters"},
     ),
     Mutant(

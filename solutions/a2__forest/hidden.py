@@ -8,6 +8,8 @@ are drawn at random. So its values are plausible. The messages contain no expect
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,28 @@ def _lightgbm(me: str) -> Any:
 
     split = facts.own_rows(me)
     return lightgbm.LGBMClassifier(**facts.RECIPE_LIGHTGBM).fit(split.x_train, split.y_train)
+
+
+def complete_solution(folder: Path, me: str) -> None:
+    """Write the best threshold for a student's rows into a solution's config of `verdict`.
+
+    Args:
+        folder: holds the course's solution, whose threshold is that of another id.
+        me: the student's id.
+    """
+    split = facts.own_rows(me)
+    benign = lightgbm_model(me).predict_proba(split.x_test)[:, 1]
+
+    def mistakes(threshold: float) -> tuple[int, int, float]:
+        missed = ((benign > threshold) & (split.y_test == 0)).sum()
+        alarms = ((benign <= threshold) & (split.y_test == 1)).sum()
+        return int(missed), int(alarms), -threshold
+
+    allowed = facts.ALARMS * (split.y_test == 1).sum()
+    best = min((t for t in facts.GRID if mistakes(t)[1] <= allowed), key=mistakes)
+    path = folder / "models/verdict/config.pbtxt"
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r'(key: "threshold" .*string_value: ")[^"]*', rf"\g<1>{best}", text))
 
 
 def secret_rows(server: Probe, count: int, *, missing: float = 0.0) -> Array:
