@@ -24,6 +24,7 @@ from workbook.common.errors import WorkbookError
 
 from .classroom import which_assignments
 from .classroom.classroom import Classroom, write
+from .vocabulary import own
 
 if TYPE_CHECKING:
     from workbook.assignments import Assignment
@@ -60,6 +61,7 @@ _KEPT = {
     "drop": "What is left is shown when the same command is given again.",
     "release": "Nothing was written.",
     "try": "Nothing of a trial is kept.",
+    "solve": "Delete the folder, and give the command again.",
 }
 
 
@@ -462,6 +464,36 @@ def try_(
     show.show(which, tried, out)
     if not tried.is_as_expected:
         raise typer.Exit(1)
+
+
+@app.command()
+def solve(
+    assignment: One = None,
+    id: Annotated[
+        str, typer.Option("--id", help="The student's id; the data are hers.")
+    ] = own.DEFAULT,
+    to: Annotated[
+        Path | None, typer.Option(help="The folder for it. Default: .workbook/solved.")
+    ] = None,
+) -> None:
+    """Write what a student of this id hands in who has everything right; for tests of a class."""
+    from workbook.common import paths
+
+    from .authoring import submissions
+    from .classroom import names
+
+    which = which_assignments.named(assignment)
+    if names.clean(id) != id:
+        raise WorkbookError(
+            f"{id[:80]!r} cannot be an id.", todo=f"Write it as {names.clean(id)!r}."
+        )
+    inbox = to or paths.state("solved")
+    folder = submissions.solution(which, inbox / id / which.name, id)
+    out.print(f"  {escape(str(folder))}", soft_wrap=True)
+    out.print(
+        f"Grade it in a class of its own: `GRADER_WORK=/tmp/class grader autograde --from {inbox}`",
+        soft_wrap=True,
+    )
 
 
 def main() -> None:

@@ -150,13 +150,13 @@ class Models:
         self.server.start()
 
 
-def solution_files(assignment: Assignment, handout: Path) -> Path:
+def solution_files(assignment: Assignment, handout: Path, me: str = own.DEFAULT) -> Path:
     """Make a student's folder that holds the solution's model files."""
     for folder in (assignment.starter, assignment.solution):
         if folder.is_dir():
             shutil.copytree(folder, handout, dirs_exist_ok=True)
     handout.mkdir(exist_ok=True)
-    submissions.fetch(assignment, handout)
+    submissions.fetch(assignment, handout, me)
     return handout
 
 

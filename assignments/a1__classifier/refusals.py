@@ -17,7 +17,7 @@ from .answers import ask, column, message_of, read, tolerance, with_line
 #: An example of a text for each fault. The messages must have one of the words in `NAMING`.
 BAD = {
     "an empty text": b"",
-    "a blank text": b" \n\t ",
+    "a blank text": " \n\u3000\t\u00a0".encode(),  # with spaces that ASCII does not have
     "a text that is not UTF-8": "Zürich, Genève".encode("latin-1"),
     "a text that is too long": ("Zürich, Genève. " * 80).encode(),
 }

@@ -43,6 +43,13 @@ def read_counts(thresholds: Any, kept: Any, caught: Any, chosen: Any) -> Counts:
             help="kept: own texts with a score at or above it. caught: foreign texts below it. Are "
             "the two exchanged?",
         )
+    if (pairs := len({*zip(stay.tolist(), found.tolist(), strict=True)})) < facts.DIFFERENT:
+        raise Failure(
+            f"Your {len(tried)} thresholds give {pairs} different pair{'s' * (pairs != 1)} of "
+            f"counts; the task asks for {facts.DIFFERENT} or more.",
+            help="Most scores lie between two of them, or on one side of all. Where does the "
+            "histogram of your scores rise and fall? Put the thresholds there.",
+        )
     values.choice("chosen", chosen, tried.tolist(), of="your thresholds")
     return Counts(tried, stay, found)
 

@@ -205,7 +205,8 @@ class Classroom:
         found = {
             who: self.find(assignment, key) for who, key in self.results_index(assignment).items()
         }
-        return {who: _of(who, graded) for who, graded in found.items() if graded is not None}
+        alone = len(found) == 1
+        return {who: _of(who, graded, alone) for who, graded in found.items() if graded is not None}
 
     def _result(self, assignment: str, key: str) -> Path:
         return self.home / "results" / assignment / f"{key}.json"
@@ -217,9 +218,9 @@ class Classroom:
         return self.home / "results" / assignment / "class.json"
 
 
-def _of(student: str, graded: Graded) -> Graded:
+def _of(student: str, graded: Graded, alone: bool) -> Graded:
     """A student's result, with a flag if the data in it were drawn for somebody else."""
-    if not (others := own.other_ids(graded.verdict.me, student)):
+    if not (others := own.other_ids(graded.verdict.me, student, alone=alone)):
         return graded
     named = ", ".join(f'"{id}"' for id in others)
     flag = Flag(

@@ -21,8 +21,9 @@ from .gradebook import Mark
 
 #: The flag of a submission that could not be graded.
 NOT_GRADED = "not graded"
-#: Flags that may be the machine's fault.
-MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
+#: Flags that may be the machine's fault. A submission with one of them, or with a check that
+#: crashed, is graded a second time in the next run.
+MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended", "machine busy"})
 #: The flag of a submission, or of its notebook, that could not be read.
 UNREADABLE = "unreadable"
 #: The statuses of checks that no code judged.

@@ -47,6 +47,7 @@ from .. import sandbox
 from ..sandbox.mounts import course
 from ..vocabulary import own, reported
 from ..vocabulary.define import Check, backends, evaluate_hidden, evaluate_public, load
+from ..vocabulary.failure import UNDECIDED
 from ..vocabulary.probe import Probe
 from ..vocabulary.results import CheckResult, Flag, Text
 
@@ -370,6 +371,9 @@ class _Judged:
         """The lines of the judge's output about the check."""
         yield Line(kind="check", check=self.result, me=own.find_id(self.values or {}))
         yield from (Line(kind="flag", flag=flag) for flag in self.flags)
+        if self.result.rationale == UNDECIDED:
+            detail = f"{self.result.id} is not decided. The next run grades the submission again."
+            yield Line(kind="flag", flag=Flag(kind="machine busy", detail=detail))
 
 
 def _results(judged: Mapping[str, _Judged]) -> dict[str, CheckResult]:

@@ -124,7 +124,9 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
         in_inbox=intake.read_reports(classroom),
-        similar=similarity.pairs(results, assignment),
+        similar=similarity.groups(
+            similarity.solution_texts(classroom, assignment, results), assignment
+        ),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
         slowest=max((g.executed + g.judged for g in results.values()), default=0.0),

@@ -52,7 +52,7 @@ from workbook.common.errors import WorkbookError
 from .. import assignments
 from . import one_thread
 from .collect import noted
-from .failure import Failure, NotAttempted
+from .failure import UNDECIDED, Failure, NotAttempted, Undecided
 from .probe import Probe
 from .results import CheckResult, Status
 
@@ -81,6 +81,8 @@ HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
 _CHECKS = {"solutions", "assignments", "vocabulary"}
 #: What a check that crashed tells a student to do.
 TELL = "Tell your instructor."
+#: The same of a check that is undecided (failure.py).
+_AGAIN = "Run the check again when the machine is quieter. In grading, the next run does that."
 #: If a check fails after more than these seconds, those that come `after` it do not run: a model
 #: that does not answer would make each of them wait as long. A probe waits 20 s for an answer.
 SLOW_S = 15.0
@@ -387,6 +389,8 @@ def evaluate_public(
     elif isinstance(error, WorkbookError):  # of the server or the repository: it is explained
         where = f" ({error.where})" if error.where else ""
         result = _result(check, "failed", 0, f"{error.what}{where}", error.todo)
+    elif isinstance(error, Undecided):
+        result = _result(check, "error", 0, str(error), _AGAIN)
     else:
         # A check should give a result for all values that a student can pass. If it raises another
         # error, the check is wrong, and a person has to look at it.
@@ -462,6 +466,8 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
         result = _result(check, _status(credit), credit, text, help)
     elif isinstance(error, WorkbookError | NotAttempted):
         result, found = _result(check, "failed", 0, demands, help), str(error)
+    elif isinstance(error, Undecided):
+        result, found = _result(check, "error", 0, UNDECIDED, _AGAIN), ""
     else:
         result = _result(check, "error", 0, HIDDEN_CRASHED, TELL)
         found = f"{type(error).__name__} in line {_line(error)}: {error}"
@@ -536,7 +542,8 @@ def _obstacle(check: Check, values: Mapping[str, Any] | None) -> tuple[Status, s
             "not attempted",
             f"{names} {'has' if one else 'have'} no value yet: this cell hands over `...` or "
             "None there.",
-            f"Run the cell that sets {'it' if one else 'them'}, once you have written it.",
+            f"Run the cell that sets {'it' if one else 'them'}, once you have written it. If that "
+            "cell ended with an error, correct the error first.",
         )
     if unknown := [name for name in values if name not in check.parameters]:
         what = f"This check takes no {', '.join(unknown)}."

@@ -1,8 +1,11 @@
-"""The two exceptions that a check may raise: `Failure` and `NotAttempted`."""
+"""The exceptions that a check may raise: `Failure`, `NotAttempted` and `Undecided`."""
 
 from __future__ import annotations
 
 from workbook.common.errors import WorkbookError
+
+#: What a student reads of a check that is undecided.
+UNDECIDED = "The machine was too busy to decide this check: other programs took the processor."
 
 
 class Failure(Exception):
@@ -54,3 +57,14 @@ class NotAttempted(Exception):
 
     For a value that is still `...` or None no such line is needed: the check is then not called.
     """
+
+
+class Undecided(Exception):
+    """The machine was too busy for a check that compares times. That is not the student's fault.
+
+    In a notebook the student runs the check again. In grading, the submission gets the flag
+    "machine busy", and the next run grades it again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(UNDECIDED)

@@ -23,7 +23,7 @@ from typing import Any
 from workbook.common.errors import WorkbookError
 from workbook.server import Server, connect
 
-from . import missing_names, reported
+from . import reported, shown_errors
 from .define import Check, backends, evaluate, load, without_hints
 from .deploying import deploy
 from .panel import Hint, Panel
@@ -32,7 +32,7 @@ from .results import CheckResult, Status
 
 __all__ = ["check", "deploy", "hint"]
 
-missing_names.explain()
+shown_errors.explain()
 
 #: The results of the checks that ran in this kernel, by id: other checks may need them.
 _earned: dict[str, CheckResult] = {}

@@ -74,11 +74,18 @@ def find_id(values: Mapping[str, Any]) -> str:
         return ""
 
 
-def other_ids(ids: Iterable[str], student: str) -> list[str]:
-    """The ids that are neither the student's nor the one that stands in the notebook at first.
+def other_ids(ids: Iterable[str], student: str, *, alone: bool) -> list[str]:
+    """The ids that are not the student's.
 
     Example::
 
-        own.other_ids(["anna", "self-study"], "berta")     # ["anna"]
+        own.other_ids(["anna", "berta"], "berta", alone=False)      # ["anna"]
+
+    Args:
+        ids: those by which checks have drawn data.
+        student: who has handed in.
+        alone: whether nobody else has handed in: then the id that stands in the notebook at first
+            is the student's, too. In a class, all who leave it have the same data and numbers.
     """
-    return [id for id in ids if id not in (DEFAULT, student.strip().casefold())]
+    own_ids = {student.strip().casefold()} | ({DEFAULT} if alone else set())
+    return [id for id in ids if id not in own_ids]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import hashlib
 import queue
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -94,6 +95,7 @@ class Probe:
         self._loaded: dict[str, Failure | None] = {}
         self._configs: dict[str, dict[str, Any]] = {}
         self._with_batches: set[str] = set()
+        self._copies: dict[str, str] = {}
         self._client: Any = None
 
     def seed(self, number: int) -> None:
@@ -201,6 +203,65 @@ class Probe:
         self.require(model)
         index = self._ask(lambda: self.server.index(ready_only=True))
         return tuple(sorted(int(entry["version"]) for entry in index if entry["name"] == model))
+
+    @contextlib.contextmanager
+    def copied(self, model: str, files: Mapping[str, bytes], **fields: Any) -> Iterator[str]:
+        """Serve a copy of a model with other files, in one instance, while the block runs.
+
+        The repository is not changed: the server gets the copy's files with the request to load it.
+        The judge keeps the copy, so that a hidden variant that asks for the same one finds it.
+
+        Example::
+
+            with server.copied("classifier", {"1/checkpoint/config.json": b"{…}"}) as name:
+                server.infer(name, inputs)
+
+        Args:
+            model: the model's name.
+            files: by path in the model's folder, what takes a file's place, or is added.
+            fields: of the copy's config, in place of the model's.
+
+        Yields:
+            The copy's name.
+
+        Raises:
+            Failure: the model is not ready, or its copy does not load.
+        """
+        config = self.config(model)
+        home = self.server.repository / model
+        content = {
+            path.relative_to(home).as_posix(): path.read_bytes()
+            for path in sorted(home.rglob("*"))
+            if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
+        }
+        content = {path: data for path, data in content.items() if "/" in path} | dict(files)
+        digest = hashlib.sha256(repr((sorted(content.items()), fields)).encode()).hexdigest()
+        name = f"{model}_copy_{digest[:8]}"
+        groups = config.get("instance_group") or [{}]
+        config |= {
+            "instance_group": [groups[0] | {"name": "one", "count": 1}],
+            **fields,
+            "name": name,
+        }
+        if self._copies.get(name) != digest:
+            try:
+                overrides = {f"file:{path}": data for path, data in content.items()}
+                self.server.load(name, config=config, files=overrides, timeout=60.0, folder=home)
+            except WorkbookError as error:
+                raise Failure(
+                    f"A copy of {model} with other files does not load. {error.what}",
+                    help="model.py must find its files in the folder that args names.",
+                    safe="A copy of your model with other files does not load.",
+                ) from None
+        self._loaded[name], self._copies[name] = None, digest
+        try:
+            yield name
+        finally:
+            self._configs.pop(name, None)
+            if not self._load:
+                del self._loaded[name], self._copies[name]
+                with contextlib.suppress(WorkbookError):
+                    self.server.begin_unload(name)
 
     def counts(self, model: str) -> Counts:
         """What the server has counted for a model since it was loaded.

@@ -1,7 +1,7 @@
 # ---
 # title: "Assignment 1: a classifier from Hugging Face"
-# minutes: 120
-# modules: [answers, batches, examples, refusals, unsure]
+# minutes: 150
+# modules: [answers, batches, deep, examples, reference, refusals, unsure]
 # ---
 
 # %% [markdown]
@@ -10,7 +10,7 @@
 # In which language is this text? A checkpoint from Hugging Face knows, but it takes tokens and
 # gives logits. Your clients have texts and want labels. You will write the model that stands in
 # between: a `model.py` for Triton's Python backend, with the tokenizer in it. It answers batches,
-# and it survives bad input. There are eight tasks: 100 points, about 120 minutes.
+# and it survives bad input. There are eight tasks: 100 points, about 150 minutes.
 #
 # **What comes before.** Lecture 1, notebook 01: a model repository, a `config.pbtxt` with its
 # `dims`, the three methods of a `TritonPythonModel`. Lecture 1, notebook 05: `dynamic_batching`,
@@ -20,7 +20,7 @@
 # **How it works.** You write in the cells that say *Your code here*, and in the two files under
 # `models/classifier/` beside this notebook (double-click one in the file browser). Checks answer
 # at once; run them as often as you like. If you are stuck, `hint("a1.answers")` shows one hint at
-# a time. After a restart of the kernel, run all cells from the top.
+# a time; hints cost no points. After a restart of the kernel, run all cells from the top.
 #
 # **Marks.** For the marks the checks run again outside of this notebook: on texts that you have
 # not seen, and against your checkpoint, which the grader loads by itself. A person reads what you
@@ -153,6 +153,11 @@ check("a1.config", model=classifier)
 # than the network can read are cut. Both are arguments of the tokenizer, and neither may change the
 # answer to another text. (Tasks 4 and 5 ask for more of `execute`; read them before you write.)
 #
+# **How exact?** The check computes your texts, and a long one, with the checkpoint itself, in
+# float32. No probability may be further off than 0.0005. So a text that is cut by characters fails,
+# and so does a network in bfloat16. Tasks 4 to 8 use these answers: their checks wait until this
+# one has passed.
+#
 # Here is a client. Deploy the folder again, ask for your 32 texts in one request, and keep what
 # comes back as `labels`, `scores` and `table`.
 
@@ -203,10 +208,12 @@ if np.ndim(table) == 2 and len(table) == len(texts):
 # call tokenizer and network once, and cut the answers apart again. Requests differ in size: one
 # may hold a single text, the next eight.
 #
-# The check sends eight requests of different sizes at once. Then it reads from the server's
-# statistics how long an execution takes in your model: for a text alone, and per text in a batch of
-# 32. So it finds a call for each text or request. It cannot tell one call from a few; whoever reads
-# your code in task 7 can. Before you run it: how much faster will a text be in the batch?
+# The check sends eight requests of different sizes at once. Then it serves a copy of your model,
+# with another network in the checkpoint: one so deep and narrow that a call of it costs much, and a
+# text in the call little. From the server's statistics the check reads how long 32 texts take at
+# once and one after the other. So it finds a call for each text or request. A few calls pass;
+# whoever reads your code in task 7 sees them. Before you run it: how much faster will the 32 be at
+# once?
 #
 # From here on each task changes the same `model.py` and deploys it again. The name that `deploy`
 # returns is always `"classifier"`. Each task keeps it in a variable of its own, so that its check
@@ -235,9 +242,12 @@ check("a1.batches", me=me, model=batching)
 # %% [markdown]
 # | bad input | the message has the words |
 # |---|---|
-# | an empty text, or one of white space only (nothing is left by `strip()`) | empty, or blank |
+# | an empty text, or one of white space only (`strip()` leaves nothing) | empty, or blank |
 # | bytes that are not UTF-8 | UTF-8 |
 # | more than 1,000 characters (`LONGEST`; characters, not bytes) | too long |
+#
+# White space is what Unicode calls so, as `strip()` of a `str` does: the no-break space and the
+# wide space of Chinese texts, too. (`strip()` of bytes knows neither.)
 #
 # The check looks for these words: a message has those of its own fault, and none of the others'.
 # The second argument is `INVALID_ARG`: it tells the client that its request is at fault, and not
@@ -309,9 +319,11 @@ check("a1.examples", model=classifier, examples=examples)
 # ```
 #
 # `style.toml` holds the rules: lines of at most 100 characters, nothing unused, no `print`, no
-# TODO, a docstring for the file, each class and each public method, and more. The check also wants
-# functions of at most 40 lines, the three methods of the backend, a checkpoint that is loaded in
-# `initialize` only, and no labels in the code. The rest, 15 points, is for a person.
+# TODO, a docstring for the file, each class and each public method, and more. Two that are often
+# met: the name of an exception class ends with `Error` (N818), and an exception that is raised
+# inside of `except` says from which one, `raise … from None` or `from error` (B904). The check also
+# wants functions of at most 40 lines, the three methods of the backend, a checkpoint that is loaded
+# in `initialize` only, and no labels in the code. The rest, 15 points, is for a person.
 
 # %% kind="solution" id="a1.tidy"
 ### BEGIN SOLUTION
@@ -371,7 +383,8 @@ if tidy is not ...:  # for the person who reads it
 # %% [markdown]
 # `foreign_texts(me)` returns 32 texts in the languages that your model does not know, and their
 # languages. The next cell asks for them, and for your own 32. Try five thresholds or more between 0
-# and 1, the smallest first, and hand over four things:
+# and 1, the smallest first, and choose them so that the counts below differ: at least three of the
+# thresholds give another pair of counts. Hand over four things:
 #
 # - `thresholds`: a list;
 # - `kept`: for each, how many of your own texts have a score at or above it;

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Inputs, Probe, Refusal
 from grader.vocabulary.tolerance import Tolerance, float_sum, logistic
@@ -328,6 +329,40 @@ def same_alone(
                 help="In a batch short texts are padded. The attention mask says which tokens are "
                 "padding; does the network get it? And is the network in evaluation mode?",
             )
+
+
+def as_the_checkpoint(
+    server: Probe,
+    model: str,
+    texts: Sequence[str],
+    served: Answers,
+    classes: Sequence[str],
+    network: Callable[[Sequence[str]], Array],
+) -> None:
+    """Fail unless the checkpoint itself gives the same probabilities, to a long text as well.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: what was asked in one request.
+        served: the answers to it.
+        classes: the labels of the checkpoint.
+        network: gives the probabilities of texts by the checkpoint, each text asked alone.
+    """
+    long = " ".join(texts)[:_LONG]
+    for table, rows, whose in (
+        (served.table, list(texts), f"your {len(texts)} texts"),
+        (ask(server, model, [long], classes).table, [long], f"a text of {len(long)} characters"),
+    ):
+        require.close(
+            table,
+            network(rows),
+            what=f"the probabilities of {whose}",
+            tolerance=tolerance(),
+            help="They are compared with those of the checkpoint in float32. Does the network get "
+            "the whole text, and only the tokenizer cuts it? A network in bfloat16 or float16 "
+            "rounds more than is allowed.",
+        )
 
 
 def of_the_zoo(classes: Sequence[str]) -> bool:

@@ -22,11 +22,16 @@ from . import answers as answers_of
 from . import facts
 from .batches import mixed_sizes, one_call
 from .examples import compare_examples, read_examples
+from .reference import reference
 from .refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
 from .unsure import compare_counts, read_counts
 
 #: The judge loads models of this backend only.
 BACKENDS = ("python",)
+#: Modules that reference.py imports when it is first used. They take seconds in each process.
+IMPORTED_LATE = {
+    "checks": ("transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert"),
+}
 #: Tasks without hints, the written answers: for each, what to read in place of them.
 NO_HINTS = {
     "a1.review": "Read on: your model.py; lecture 2, notebook 02, `One bad request among four`.",
@@ -122,6 +127,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
             "(\"b'…'\")?",
         )
     answers_of.cuts(server, model, texts, classes)
+    answers_of.as_the_checkpoint(server, model, texts, served, classes, reference(server, model))
     again = "Ask for your 32 texts after the last deploy, in one request."
     try:
         require.same_answer("labels", given, served.labels, help=again)
@@ -158,7 +164,10 @@ def batches(server: Probe, me: str, model: str) -> None:
     answers_of.tells_apart(answers_of.ask(server, model, texts, classes).table, model)
     mixed_sizes(server, model, texts, facts.SIZES, classes)
     share = one_call(server, model, texts, classes)
-    note(f"A text in a batch of {facts.ROWS} took {share:.0%} of the time of a text alone.")
+    note(
+        f"In a copy of your model with a deep network, {facts.ROWS} texts at once took {share:.0%} "
+        "of the time that they take one after the other."
+    )
 
 
 @define(

@@ -41,8 +41,9 @@ SIZES = (1, 5, 2, 8, 3, 1, 4, 8)
 EXAMPLES = (5, 20)
 #: Task 7: up to this number of findings, half of the points are left.
 FEW_FAULTS = 3
-#: Task 8: how many thresholds are compared at least.
-THRESHOLDS = 5
+#: Task 8: how many thresholds are compared at least, and how many different pairs of counts they
+#: give at least.
+THRESHOLDS, DIFFERENT = 5, 3
 
 #: Where the checkpoint lies in the model's folder.
 CHECKPOINT = Path("1", "checkpoint")
@@ -189,12 +190,12 @@ def fetch_checkpoint(me: str, folder: Path | str, *, hub: str = "") -> Path:
     return target
 
 
-def fetch_all(folder: Path) -> None:
+def fetch_all(folder: Path, me: str = own.DEFAULT) -> None:
     """Put into a solution's folder what its notebook fetches from the zoo.
 
     A student hands it in with the model's folder; in a sandbox there is no zoo.
     """
-    fetch_checkpoint(own.DEFAULT, folder / "models" / "classifier" / CHECKPOINT)
+    fetch_checkpoint(me, folder / "models" / "classifier" / CHECKPOINT)
 
 
 def _keep_classes(folder: Path, languages: Sequence[str]) -> None:

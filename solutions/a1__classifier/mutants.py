@@ -200,10 +200,23 @@ MUTANTS = (
         "answers: half of each text",
         "return decoded\n",
         "return decoded[:45]\n",
-        {
-            "a1.answers": "other texts differ",
-            "a1.unsure": WAITS,
-        },
+        {"a1.answers": "probabilities of your 32 texts", "a1.unsure": WAITS},
+    ),
+    predicts(
+        "answers: the first 120 characters of each text",
+        "return decoded\n",
+        "return decoded[:120]\n",
+        {"a1.answers": "probabilities of a text of 400 characters"},
+    ),
+    Mutant(
+        "answers: a network in bfloat16",
+        (
+            Edit(
+                MODEL, "from_pretrained(folder).eval()", "from_pretrained(folder).bfloat16().eval()"
+            ),
+            Edit(MODEL, ".logits.softmax(-1)", ".logits.float().softmax(-1)"),
+        ),
+        {"a1.answers": "differ", "a1.unsure": WAITS},
     ),
     Mutant(
         "answers: a checkpoint without weights, and no network",
@@ -294,6 +307,12 @@ MUTANTS = (
         "refusals: only empty texts",
         "if not decoded.strip():",
         "if not decoded:",
+        {"a1.refusals": "answers a blank text"},
+    ),
+    predicts(
+        "refusals: the spaces of ASCII only",
+        "if not decoded.strip():",
+        "if not text.strip():",
         {"a1.refusals": "answers a blank text"},
     ),
     predicts(
@@ -485,6 +504,17 @@ MUTANTS = (
         "unsure: two thresholds",
         (Edit("a1.measure", "[0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]", "[0.5, 0.95]"),),
         {"a1.unsure": "`thresholds` has 2 different values"},
+    ),
+    Mutant(
+        "unsure: thresholds below all scores",
+        (
+            Edit(
+                "a1.measure",
+                "[0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]",
+                "[0.01, 0.02, 0.03, 0.04, 0.05, 0.95]",
+            ),
+        ),
+        {"a1.unsure": "Your 6 thresholds give 2 different pairs of counts"},
     ),
     # -- right in another form ---------------------------------------------------------------------
     Mutant(

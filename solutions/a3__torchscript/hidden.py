@@ -35,10 +35,17 @@ def secret_texts(server: Probe, me: str, count: int) -> list[str]:
 
 
 def secret_rows(server: Probe, me: str, count: int) -> list[list[int]]:
-    """Rows of numbers, of 5 to 128 letters: those of secret texts, and drawn ones."""
+    """Rows of numbers, of 5 to 128 letters: those of secret texts, and drawn ones.
+
+    Among them are the shortest and the longest, and rows around the length of the example of which
+    task 1 tells. A program that is made for one length reads some of these wrongly.
+    """
     rows = [numbers(me, text) for text in secret_texts(server, me, count // 2)]
-    most = len(facts.own_texts(me).alphabet) + 1
-    for size in server.rng.integers(5, facts.MOST + 1, count - len(rows)):
+    own = facts.own_texts(me)
+    most = len(own.alphabet) + 1
+    sizes = [5, facts.MOST, own.example - 1, own.example + 1]
+    sizes += server.rng.integers(5, facts.MOST + 1, max(0, count - len(rows) - len(sizes))).tolist()
+    for size in sizes:
         rows.append(server.rng.integers(1, most + 1, size).tolist())
     return rows
 
@@ -117,7 +124,7 @@ def secret_letters(server: Probe, me: str, model: str) -> None:
         lambda text: f"\t {text}  ",
         lambda text: text.replace(" ", "→", 1),
         lambda text: f"½ {text}",
-        lambda text: 8 * text,
+        lambda text: (1 + facts.MOST // len(text)) * text,  # too long, whatever was drawn
         lambda text: " " * 130 + text,
     )
     texts = secret_texts(server, me, 4 * len(changes))

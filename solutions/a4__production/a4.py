@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
-# minutes: 120
+# minutes: 180
 # modules: [engine, files, fp16, network, serving]
 # ---
 
@@ -10,17 +10,17 @@
 # A thermal camera looks at digits, and a network says whether a picture shows an eight. You will
 # take its weights from PyTorch through ONNX in fp32 to fp16, measure what each step changes, and
 # decide what is served. The result is a complete Triton model that gives verdicts. There are
-# eleven tasks, one of them a bonus: 100 points, about 120 minutes.
+# eleven tasks, one of them a bonus: 100 points, about 180 minutes.
 #
 # **What comes before.** Lecture 1, notebook 01, for `config.pbtxt`, and the first half of 05, for
 # `dynamic_batching`. Lecture 2, notebook 05, exports a network to ONNX, and notebook 13 converts
-# one to fp16 and compares verdicts. The 120 minutes are for readers of these four. Without the two
+# one to fp16 and compares verdicts. The 180 minutes are for readers of these four. Without the two
 # of lecture 2, plan an hour more.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
 # `models/` beside this notebook (double-click one in the file browser). Run the checks as often as
-# you like. If you are stuck, `hint("a4.fp32")` shows one hint at a time.
+# you like. If you are stuck, `hint("a4.fp32")` shows one hint at a time; hints cost no points.
 #
 # **Marks.** A check here sees whether your figures, your files and your server fit together. For
 # the marks this notebook and the checks run again, elsewhere. Every figure is computed anew, from
@@ -198,7 +198,8 @@ check("a4.fp32", me=me, pth=pth, model=fp32)
 # fp16 has 11 bits for the digits of a number, where fp32 has 24. Weights take half the space, and
 # many GPUs compute faster. Convert the fp32 file to `models/eights_fp16/1/model.onnx`. `halve` does
 # it, with the options that you give. Complete the config, and deploy. Clients must not notice:
-# input and output keep their names and stay fp32.
+# input and output keep their names and stay fp32. If the server says that the file has FP16 there,
+# it is the file that is wrong: `keep_io_types`.
 #
 # | option | what the converter does |
 # |---|---|
@@ -281,8 +282,9 @@ print(f"TensorRT: {engine}. {engines.cannot_run()}")
 #
 # The three variants get the same 6,000 pictures, in their order. Hand over the *logit of the
 # positive class* (class 1, eight) for each picture, as three numpy arrays of 6,000 numbers:
-# `logits_pth` from `net` in this notebook, `logits_fp32` and `logits_fp16` from the server. A
-# request holds 1,000 pictures at most.
+# `logits_pth` from `net` in this notebook, `logits_fp32` and `logits_fp16` from the server, without
+# rounding: the check compares their last bits, which show who computed them. A request holds 1,000
+# pictures at most.
 
 
 # %% kind="given" id="a4.client"

@@ -188,7 +188,10 @@ def logits(
     pairs = {"logits_fp32": (logits_fp32, model_fp32), "logits_fp16": (logits_fp16, model_fp16)}
     served = {model: facts.ask(server, model, known.pictures) for _, model in pairs.values()}
     for name, (given, model) in pairs.items():
-        models.of_served(name, given, model, served, known.rounding)
+        kinds = {group.get("kind") for group in server.config(model).get("instance_group", ())}
+        models.of_served(
+            name, given, model, served, known.rounding, is_on_cpu=kinds <= {"KIND_CPU"}
+        )
 
 
 @define(

@@ -339,6 +339,13 @@ MUTANTS = (
         {"a4.logits": "`logits_fp32` has the shape [6000, 2]", **NO_LOGITS},
         stops="could not be broadcast",
     ),
+    one(
+        "logits: PyTorch's in place of the server's",
+        "a4.ask",
+        "logits_fp32, logits_fp16 = logits(fp32), logits(fp16)",
+        "logits_fp32, logits_fp16 = logits_pth + 0, logits(fp16)",
+        {"a4.logits": "`logits_fp32` does not hold what eights_fp32 answered"},
+    ),
     Mutant(
         "logits: both from fp32",
         (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp32)"),),
@@ -811,14 +818,8 @@ MUTANTS = (
         right=True,
     ),
     Mutant(
-        "right: PyTorch's logits as those of fp32; a short delay; only the CPU",
+        "right: a short delay; only the CPU",
         (
-            Edit("a4.ask", "[:, 1].numpy()", "[:, 1].numpy()\nlogits_fp32 = logits_pth"),
-            Edit(
-                "a4.ask",
-                "logits_fp32, logits_fp16 = logits(fp32), logits(fp16)",
-                "logits_fp16 = logits(fp16)",
-            ),
             Edit(
                 EIGHTS,
                 "dynamic_batching { }",

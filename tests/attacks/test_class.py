@@ -1,14 +1,20 @@
 """A class of honest, mistaken and hostile students, graded by the command that instructors use.
 
-The run is killed with -9 in the middle, continued, and run twice more. The tests check the results:
-stored results, nbgrader's gradebook, and the hashes of everything that no submission may change.
+The class of 25 (class_of_25.py) comes in downloads of Moodle and Canvas; beside them lie the
+entries of hostile students. The run is killed with -9 in the middle, continued, and run twice more;
+before the third run, a person grades, and somebody hands in again. The tests check the results:
+stored results, marks, reports, exports, and the hashes of what no submission may change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import html
+import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,24 +33,49 @@ from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
 from grader.assignments.a2__forest.mutants import MUTANTS
 from grader.authoring import submissions
 from grader.authoring.trial import message
-from grader.classroom import autograde, gradebook
+from grader.classroom import autograde, by_hand, export, gradebook, intake, similarity
 from grader.classroom.classroom import Classroom
+from grader.pages import class_report
 from grader.sandbox import cgroup
 from grader.vocabulary.define import load
 from grader.vocabulary.results import Graded
+from tests import files_beside
+from tests.attacks import class_of_25
 from tests.attacks import submissions as s
-from tests.attacks.attack import Attack, make
+from tests.attacks.attack import Attack, make, outputs
+from tests.attacks.class_of_25 import DISGUISED, DOWNLOAD, SAME, UNREADABLE
 from tests.attacks.test_every_assignment import assert_gains_nothing
 from workbook import assignments
 from workbook.common import paths
+from workbook.common.errors import WorkbookError
 
-HONEST = ("anna", "bela")
-IDLE = "zoe"
-#: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
-WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 30 == 0}
+#: A mutant; all of them are tried, faster, in tests/grader/test_assignments.py.
+WRONG = {"mutant": MUTANTS[0]}
 #: The limits of the whole notebook, and of one cell.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 80  # points that the machine gives; a person gives 20 more
+#: Of the class of 25: points of the checks, flags, and what the late days cost.
+POINTS = {
+    **dict.fromkeys(("s01", "s11"), TOTAL),
+    **dict.fromkeys((*SAME, *DISGUISED, "s03"), 50),
+    **dict.fromkeys(("s05", "s10", "s22", *UNREADABLE), 0),
+    **{"s02": 60, "s04": 40},
+}
+FLAGS = {
+    **{who: {"another's data"} for who in SAME[1:]},
+    **{who: {"unreadable"} for who in UNREADABLE},
+    **{"s02": {"execution"}, "s04": {"execution"}, "s10": {"files missing"}},
+}
+#: What a person gives for a written answer.
+BY_HAND = {"s03": 8, "s23": 7}
+PENALTIES = {"s02": 10, "s04": 20, "s14": 10, "s19": 10}
+#: What lies in the inbox and is not graded, or should be known.
+REPORTED = {
+    f"{DOWNLOAD}: Max Nobody_999_assignsubmission_file": "Nobody in the class list is 'Max Nobody'",
+    "homework.zip": "It holds 1 submission, as Moodle names them",
+    "notes.txt": "It is a .txt file",
+    "deadlines.toml": "nothing says when",
+}
 
 
 def zips(inbox: Path) -> None:
@@ -144,7 +175,7 @@ class GradedClass:
 
     def __init__(self, home: Path) -> None:
         self.classroom = Classroom(home / "work")
-        self.inbox = home / "inbox"
+        self.inbox, self.made = home / "inbox", home / "made"
         self.inbox.mkdir(parents=True)
         self.calls: list[str] = []
         self.before: dict[str, object] = {}
@@ -170,13 +201,9 @@ class GradedClass:
 
     def fill(self, port: int) -> None:
         """Write all submissions, and the canary where no submission may look."""
-        for name in HONEST:
-            s.solution(self.inbox / name)
-            (self.inbox / name / "helper.py").write_text(f"WHO = {name!r}\n")
-        (self.inbox / HONEST[1] / "diary.txt").write_text(CANARY)
-        self.classroom.home.mkdir(parents=True)
+        class_of_25.hand_in(self.inbox, self.made, CANARY)
+        class_of_25.settings(self.classroom, [*WRONG, *(a.name for a in ATTACKS), *ZIPS])
         (self.classroom.home / "notes.txt").write_text(CANARY)
-        s.release(self.inbox / IDLE)
         for name, mutant in WRONG.items():
             submissions.mutant(assignments.named(s.ASSIGNMENT), mutant, self.inbox / name)
         for attack in ATTACKS:
@@ -184,6 +211,18 @@ class GradedClass:
             if attack.name == "calls_home":
                 (folder / "port.txt").write_text(str(port))
         zips(self.inbox)
+
+    def a_week_later(self) -> None:
+        """A person grades what two students wrote, and one of them hands in again."""
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{self.classroom.gradebook}") as book:
+            for student, points in BY_HAND.items():
+                grade = book.find_grade("a2-why", "a2", s.ASSIGNMENT, student)
+                grade.manual_score, grade.needs_manual_grade = points, False
+            book.db.commit()
+        class_of_25.hand_in_later(self.inbox, self.made)
+        self.before["what was handed in"] = hashes(self.inbox)
 
     def start(self) -> subprocess.Popen[str]:
         """Start `grader autograde`, as an instructor does."""
@@ -243,9 +282,14 @@ def graded_class(class_home_of_module: Path) -> GradedClass:
         after = graded.stored()
         assert settled(before).items() <= after.items(), "graded twice"
         graded.graded_later = len(after) - len(before)
+        index = graded.classroom.results_index(s.ASSIGNMENT)
+        graded.a_week_later()
         running = graded.start()  # grades again after faults of the machine
         said, _ = running.communicate(timeout=600)
-        assert running.returncode in (0, 3), said
+        assert running.returncode == 3, said
+        now = graded.classroom.results_index(s.ASSIGNMENT)
+        assert {who for who in now if now[who] != index[who]} == {"s23"}
+        assert now["s23"] == now["s13"], "the same files are graded once"
         final = graded.stored()
         assert settled(after).items() <= final.items(), "graded twice"
         running = graded.start()
@@ -307,24 +351,104 @@ def test_nothing_is_lost_or_graded_twice(graded_class: GradedClass) -> None:
     """A kill in the middle costs at most the submissions that were being graded."""
     assert graded_class.killed_with >= 8
     assert graded_class.graded_later > 0
-    everybody = {*HONEST, IDLE, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
+    everybody = {*POINTS, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
     assert set(graded_class.classroom.results(s.ASSIGNMENT)) == everybody
     assert "0 graded" in graded_class.again
 
 
-@pytest.mark.parametrize("student", HONEST)
-def test_the_solution_gets_everything(graded_class: GradedClass, student: str) -> None:
-    graded = graded_class.of(student)
-    assert lost(graded) == set(), graded.verdict
-    assert graded.verdict.flags == ()
-    assert graded_class.points(student) == TOTAL
-
-
 def test_the_release_gets_nothing(graded_class: GradedClass) -> None:
     """It gets exactly 0 points, and no check calls it wrong."""
-    graded = graded_class.of(IDLE)
+    graded = graded_class.of("s05")
     assert {check.status for check in graded.verdict.checks} == {"not attempted"}
-    assert graded_class.points(IDLE) == 0
+    assert graded_class.points("s05") == 0
+
+
+def test_the_marks_of_the_class(graded_class: GradedClass) -> None:
+    """Points of checks and of a person, flags and late days, whatever way the work came in."""
+    results = graded_class.classroom.results(s.ASSIGNMENT)
+    assert {who: earned(results[who]) for who in POINTS} == POINTS
+    flags = {who: {flag.kind for flag in results[who].verdict.flags} for who in POINTS}
+    assert {who: kinds for who, kinds in flags.items() if kinds} == FLAGS
+    assert files_beside.PRINTED in outputs(results["s01"].notebook)
+    marks = {mark.student: mark for mark in gradebook.marks(graded_class.classroom, s.ASSIGNMENT)}
+    assert {who: marks[who].score - BY_HAND.get(who, 0) for who in POINTS} == POINTS
+    assert {who: marks[who].penalty for who in POINTS if marks[who].penalty} == PENALTIES
+    stale = by_hand.stale(graded_class.classroom, s.ASSIGNMENT)
+    assert {who: [one.cell for one in cells] for who, cells in stale.items()} == {"s23": ["a2.why"]}
+
+
+def test_the_report_of_the_class(graded_class: GradedClass) -> None:
+    """What is nobody's is reported, and thirteen who have one solution are one group."""
+    classroom = graded_class.classroom
+    said = {one.source: one.reason for one in intake.read_reports(classroom)}
+    assert {
+        name: words for name, words in REPORTED.items() if words not in said.get(name, "")
+    } == {}
+    assert said.keys() == REPORTED.keys()
+    results = classroom.results(s.ASSIGNMENT)
+    found = similarity.groups(
+        similarity.solution_texts(classroom, class_of_25.A2, results), class_of_25.A2
+    )
+    with_course, copies = found  # the first is that of the attacks, which begin with the solution
+    assert copies.students == sorted([*SAME, *DISGUISED])
+    assert {"s01", "s10", "s11"} <= {*with_course.students}
+    assert {p.other for p in with_course.pairs} >= {similarity.COURSE}
+    assert not {*with_course.students} & {"s02", "s03", "s04", "s05", "s12"}
+    text = report(graded_class)
+    for words in (
+        f"13 students: {', '.join(copies.students)}",
+        "Of 2 that were handed in, the last counts: submissions (1).zip",
+        "not graded",
+        "excused",
+        "no submission",
+        "2 days",
+    ):
+        assert words in text, words
+
+
+def report(graded_class: GradedClass) -> str:
+    """The class report, without its tags."""
+    class_report.write_class_report(graded_class.classroom, class_of_25.A2)
+    page = class_report.page(graded_class.classroom, class_of_25.A2).read_text()
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
+
+
+def test_the_exports_of_the_class(graded_class: GradedClass, tmp_path: Path) -> None:
+    """Each system gets its students' points; nobody who has no mark gets a zero."""
+    total = {
+        who: f"{points + BY_HAND.get(who, 0) - PENALTIES.get(who, 0):.2f}"
+        for who, points in POINTS.items()
+        if who not in UNREADABLE
+    }
+    sheets = {"moodle": class_of_25.moodle_worksheet(), "canvas": class_of_25.canvas_gradebook()}
+    tables = {"nbgrader": export.table(graded_class.classroom, class_of_25.A2, "nbgrader")}
+    for system, sheet in sheets.items():
+        (tmp_path / system).write_text(sheet, "utf-8-sig", newline="")
+        tables[system] = export.table(
+            graded_class.classroom, class_of_25.A2, system, tmp_path / system
+        )
+    rows = {
+        system: list(csv.reader(io.StringIO(made.text.removeprefix("\ufeff"), newline="")))
+        for system, made in tables.items()
+    }
+    moodle = {row[0]: row[5] for row in rows["moodle"][1:]}
+    canvas = {row[2]: row[4] for row in rows["canvas"][2:]}
+    plain = {row[3]: row for row in rows["nbgrader"][1:]}
+    for who in class_of_25.PEOPLE:
+        points = total.get(who, "")
+        number = f"Teilnehmer/in{class_of_25.moodle_number(who)}"
+        assert moodle[number] == points.replace(".", ","), who
+        assert canvas[who] == ("EX" if who == class_of_25.EXCUSED else points), who
+        if who in total:
+            assert float(plain[who][9]) == float(points)
+    assert {who: plain[who][-1] for who in ("s24", "s25")} == {
+        "s24": "excused",
+        "s25": "no submission",
+    }
+    assert plain["s12"][-1].startswith("not graded: It could not be read.")
+    assert plain["s12"][9] == ""
+    with pytest.raises(WorkbookError, match=r"not final yet.*s12"):
+        export.table(graded_class.classroom, class_of_25.A2, "nbgrader", final=True)
 
 
 @pytest.mark.parametrize("student", WRONG)
@@ -400,8 +524,10 @@ def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None
     """The graded files are the handed-in files; no submission changed its own or other files."""
     readable = {attack.name for attack in ATTACKS if attack.flags != {"unreadable"}}
     taken = graded_class.classroom.submissions(s.ASSIGNMENT)
-    for name in (*HONEST, IDLE, *WRONG, *readable):
+    for name in (*WRONG, *readable):
         assert hashes(taken[name]) == hashes(graded_class.inbox / name), name
+    same = {who: hashes(taken[who]) for who in SAME}  # they came in many ways
+    assert len({str({**files, "timestamp.txt": ""}) for files in same.values()}) == 1
 
 
 def test_the_instructor_sees_no_script(graded_class: GradedClass) -> None:

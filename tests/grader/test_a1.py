@@ -15,6 +15,7 @@ import pytest
 from ruff import find_ruff_bin
 
 from grader.assignments.a1__classifier import answers as a1_answers
+from grader.assignments.a1__classifier import batches, deep
 from grader.assignments.a1__classifier import checks as a1
 from grader.assignments.a1__classifier import facts as a1_facts
 from grader.assignments.a1__classifier import hidden as secret
@@ -166,6 +167,35 @@ def test_labels_of_a_checkpoint_that_names_no_classes(named: Any, deployed: Path
     change(deployed / "config.json", id2label=named)
     with pytest.raises(Failure, match="names no classes"):
         a1_answers.labels(deployed)
+
+
+# -- one call for a batch ------------------------------------------------------------------------
+
+
+@pytest.mark.server
+def test_the_deep_network_is_the_same_each_time_and_reads_texts(
+    deployed: Path, tmp_path: Path
+) -> None:
+    """Of a student's checkpoint it keeps tokens and classes; a loop takes longer than its limit."""
+    assert deep.files(deployed) == deep.files(deployed)
+    texts, _ = a1_facts.own_texts("anna")
+    with secret.deep_reference(probe_of(tmp_path), "classifier") as network:
+        table = network(texts)
+        assert network.seconds(texts) > 0
+    assert table.shape == (len(texts), a1_facts.CLASSES)
+    a1_answers.tells_apart(table, "The deep network")
+
+
+@pytest.mark.parametrize("size", [-1, "4000", 1 << 40, None])
+def test_a_deep_network_needs_the_number_of_tokens(size: Any, deployed: Path) -> None:
+    change(deployed / "config.json", vocab_size=size)
+    with pytest.raises(Failure, match="says vocab_size"):
+        deep.files(deployed)
+
+
+def test_the_shortest_time_of_each_counts() -> None:
+    assert batches.share_of([0.5, 0.1, 0.3], [2.0, 1.0]) == pytest.approx(0.1)
+    assert batches.share_of([], [1.0]) == np.inf
 
 
 # -- what tools say of model.py --------------------------------------------------------------------

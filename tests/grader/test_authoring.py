@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import re
 import shutil
@@ -10,10 +11,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import a_class
 import pytest
+from typer.testing import CliRunner
 
 from grader.authoring import function_table, gaps, mutants, skeleton, submissions, trial
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
+from grader.cli import app
 from grader.vocabulary import require
 from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.checkouts import checkout, run
@@ -499,6 +503,42 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
     assert len(found) == len(says)
     for difference, words in zip(found, says, strict=True):
         assert words in f"{difference.got} {difference.todo}"
+
+
+def test_a_solution_for_any_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its notebook has the id, and what it fetches is of this id. tests/grader/test_assignments.py
+    tries the solutions of several ids."""
+    fetched = []
+    a1 = importlib.import_module("grader.assignments.a1__classifier.facts")
+    monkeypatch.setattr(a1, "fetch_checkpoint", lambda me, folder: fetched.append(me))
+    for name in ("a1", "a2", "a3", "a4", "a6"):
+        done = CliRunner().invoke(app, ["solve", name, "--id", "学生7", "--to", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        (notebook,) = tmp_path.glob(f"学生7/{name}__*/{name}.ipynb")
+        lines = [
+            line
+            for cell in json.loads(notebook.read_text())["cells"]
+            for line in "".join(cell["source"]).split("\n")
+        ]
+        assert lines.count("me = '学生7'") == 1
+        assert 'me = "self-study"' not in lines
+    assert fetched == ["学生7"]
+    assert files_below(tmp_path / "学生7/a2__forest") == files_below(
+        submissions.solution(A2, tmp_path / "any")
+    )
+
+
+@pytest.mark.parametrize("id", ["Anna Ruiz", "../anna", "-anna"])
+def test_no_solution_for_what_is_no_id(id: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["solve", "a2", f"--id={id}", "--to", str(tmp_path)])
+    assert f"{id!r} cannot be an id." in str(done.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_assignment_without_data_of_ones_own_has_one_solution(tmp_path: Path) -> None:
+    toy = a_class.course(tmp_path)
+    with pytest.raises(WorkbookError, match="no data of the student's own"):
+        submissions.solution(toy, tmp_path / "solved", "anna")
 
 
 # -- docs/writing_an_assignment.md -----------------------------------------------------------------

@@ -19,8 +19,9 @@ import pytest
 
 from grader.authoring import mutants, submissions
 from grader.authoring.mutants import Mutant
-from grader.classroom import similarity
+from grader.classroom.causes import solution_cells
 from grader.classroom.classroom import Classroom
+from grader.classroom.similarity import groups
 from grader.vocabulary.define import load
 from grader.vocabulary.results import Graded
 from tests.attacks.attack import Attack
@@ -122,8 +123,8 @@ def test_marks_and_flags(
             assert words in found[check], f"{mutant.name}: {found[check]}"
     assert_gains_nothing(attack_on(assignment), results["hans"])
     assert results["anna"].key == results["bela"].key, "the same files are graded once"
-    alike = similarity.pairs(results, assignment)
-    assert any({pair.one, pair.other} & {"anna", "bela"} for pair in alike)
+    texts = {who: solution_cells(graded.notebook) for who, graded in results.items()}
+    assert any({"anna", "bela"} <= {*group.students} for group in groups(texts, assignment))
 
 
 def test_both_runs_give_the_same(twice: list[dict[str, dict[str, Graded]]]) -> None:

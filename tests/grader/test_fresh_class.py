@@ -80,7 +80,7 @@ OWN = Path("/proc/self/ns/pid").readlink()
 
 @pytest.fixture(scope="module")
 def graded(class_home_of_module: Path) -> tuple[Classroom, autograde.Outcome, Watch]:
-    """Six students and two processes, in one run. No module of the course is compiled before."""
+    """Three students in one process, in one run. No module of the course is compiled before."""
     classroom = Classroom(class_home_of_module)
 
     def folder(student: str) -> Path:
@@ -88,15 +88,13 @@ def graded(class_home_of_module: Path) -> tuple[Classroom, autograde.Outcome, Wa
         place.parent.mkdir(parents=True)
         return place
 
-    for student in ("anna", "bela", "carl"):
-        helper(s.solution(folder(student)), student)
-    for student in ("dora", "emil"):
-        helper(s.release(folder(student)), student, models=True)
+    helper(s.solution(folder("anna")), "anna")
+    helper(s.release(folder("dora")), "dora", models=True)
     hostile = s.release(folder("eve"))
     for name, text in HOSTILE.items():
         (hostile / name).write_text(text)
     with Watch() as watch:
-        outcome = autograde.autograde(classroom, ASSIGNMENT, SETTINGS, workers=2)
+        outcome = autograde.autograde(classroom, ASSIGNMENT, SETTINGS, workers=1)
     return classroom, outcome, watch
 
 
@@ -106,9 +104,9 @@ def test_everybody_is_graded_in_the_first_run(
 ) -> None:
     classroom, outcome, _ = graded
     assert outcome.failed == outcome.unwritten == {}, outcome
-    assert outcome.graded == ("anna", "bela", "carl", "dora", "emil", "eve")
+    assert outcome.graded == ("anna", "dora", "eve")
     for student, result in classroom.results(ASSIGNMENT.name).items():
-        credit = 1.0 if student in ("anna", "bela", "carl") else 0.0
+        credit = 1.0 if student == "anna" else 0.0
         assert {check.credit for check in result.verdict.checks} == {credit}, (
             student,
             result.verdict,

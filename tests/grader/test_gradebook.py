@@ -110,22 +110,24 @@ def test_each_check_cell_shows_the_judges_panel_and_the_score(
 
 
 @pytest.mark.server
-def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
-    tmp_path: Path, toy: Assignment
-) -> None:
+def test_what_a_person_gave_stays_when_points_or_the_work_change(tmp_path: Path) -> None:
+    """As docs/writing_an_assignment.md says of the points of a released assignment."""
     from nbgrader.api import Gradebook
 
-    where = write(tmp_path, toy, "anna", "number = 0.5", text="Because I measured it.")
-    with Gradebook(f"sqlite:///{where.gradebook}") as book:
-        entry = book.find_grade("a9-why", "a9", toy.name, "anna")
-        entry.manual_score, entry.needs_manual_grade = 4, False
-        book.db.commit()
-    assert gradebook.marks(where, toy.name)[0].score == 11.5
-
-    write(tmp_path, toy, "anna", "number = 1", text="Because I measured it.")
-
-    (mark,) = gradebook.marks(where, toy.name)
-    assert mark.score == 19
+    a9 = course(tmp_path / "course")
+    (tmp_path / "course" / "requirements.txt").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_HOME", str(a9.home))
+        where = write(tmp_path, a9, "anna", "number = 0.5", text="I saw it.")
+        with Gradebook(f"sqlite:///{where.gradebook}") as book:
+            entry = book.find_grade("a9-why", "a9", a9.name, "anna")
+            entry.manual_score, entry.needs_manual_grade = 4, False
+            book.db.commit()
+        a9.source.write_text(a9.source.read_text().replace("points=10", "points=8"))
+        assignments.build(a9)
+        write(tmp_path, a9, "anna", "number = 1", text="I saw it.")
+    (mark,) = gradebook.marks(where, a9.name)
+    assert mark.parts == {"a9.first": (8, 8), "a9.second": (5, 5), "a9.why": (4, 5)}
     assert mark.by_hand == 0  # what the person read has not changed; see test_by_hand.py
 
 

@@ -104,6 +104,13 @@ with Triton(repository, http=8000, grpc=8001, metrics=8002, jail=Path(filter_fil
             told[name] = json.loads(outputs[0]["data"][0]) if outputs else answer.json()
         except (WorkbookError, httpx.HTTPError) as error:
             told[name] = f"{type(error).__name__}: {error}"
+    if names == ["other", "spy"]:  # a copy of it, whose files come with the request to load it
+        source = Path(repository, "spy", "1", "model.py").read_bytes()
+        config = server.config("spy") | {"name": "copy"}
+        server.load("copy", config=config, files={"file:1/model.py": source})
+        answer = httpx.post(f"{server.url}/v2/models/copy/infer", json=body, timeout=60)
+        told["copy"] = json.loads(answer.json()["outputs"][0]["data"][0])
+        server.unload("copy")
     alive = server.live()
     index = server.index() if alive else []
     told["ready"] = [entry["name"] for entry in index if entry.get("state") == "READY"]
@@ -148,11 +155,12 @@ def serve(
 )
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("home")
-    source = SPY.format(questions=QUESTIONS) + "\n\n" + request.param + "\n"
+    asked = QUESTIONS | {"models": f"os.listdir({str(home / 'models')!r})"}
+    source = SPY.format(questions=asked) + "\n\n" + request.param + "\n"
     spies = {"spy": source, "other": SPY.format(questions=QUESTIONS)}
     answers = serve(home, spies, "other", "spy")
     assert isinstance(answers["spy"], dict), answers
-    return answers["spy"]
+    return answers["spy"] | {"copy": answers["copy"]}
 
 
 @pytest.mark.quick
@@ -171,6 +179,18 @@ def test_a_model_sees_its_own_memory_and_folder_only(answers: dict[str, Any]) ->
     ]
     assert all(name.endswith("triton.log") for name in inherited), inherited
     assert answers["variables"] == []
+
+
+@pytest.mark.quick
+def test_a_copy_whose_files_come_with_the_request_sees_as_little(answers: dict[str, Any]) -> None:
+    """`Probe.copied` makes such copies. They see neither the repository nor other copies."""
+    copy = answers["copy"]
+    assert answers["models"] == ["spy"]
+    assert copy["models"] == []
+    assert len([name for name in copy["repository"] if name.startswith("folder")]) == 1
+    assert copy["processes"] == ["1"]
+    assert "Read-only" in copy["own file"]
+    assert "No space left" in copy["space"]
 
 
 @pytest.mark.quick

@@ -183,9 +183,10 @@ def test_the_notebook_of_another_assignment_is_foreign(release: Notebook) -> Non
 
 
 def test_what_the_course_has_changed_is_not_the_students_doing(release: Notebook) -> None:
-    """Their notebook is of the version before: a text was changed, and a check got another id."""
+    """Their notebook is of the version before: a text and points were changed, and a check's id."""
     mine = work(release)
     tagged(release, "a9.setup")["source"] = "import math as m\n"
+    tagged(release, "a9.root_is_right")["metadata"]["nbgrader"]["points"] += 1
     cell = tagged(release, "a9.doubled")
     cell["id"] = "another"
     cell["metadata"]["nbgrader"]["grade_id"] = "a9-twice"

@@ -39,11 +39,17 @@ def test_no_id_among_the_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("me", "flagged"),
-    [((), False), (("anna",), False), (("self-study",), False), (("berta", "anna"), True)],
+    ("me", "others", "flagged"),
+    [
+        ((), 1, False),
+        (("anna",), 1, False),
+        (("self-study",), 0, False),
+        (("self-study",), 1, True),  # who leaves it shares data and numbers with all who do
+        (("berta", "anna"), 1, True),
+    ],
 )
 def test_the_data_of_another_student_are_flagged(
-    tmp_path: Path, me: tuple[str, ...], flagged: bool
+    tmp_path: Path, me: tuple[str, ...], others: int, flagged: bool
 ) -> None:
     """It is no part of the stored result, since the same files may come from two students."""
     check = CheckResult(id="a2.forest", sentence="It is.", status="passed", credit=1)
@@ -53,8 +59,9 @@ def test_the_data_of_another_student_are_flagged(
     )
     classroom = Classroom(tmp_path)
     classroom.store(graded)
-    classroom.save_results_index("a2__forest", {"Anna": "k"})
+    names = ["Anna", "Berta"][: 1 + others]
+    classroom.save_results_index("a2__forest", dict.fromkeys(names, "k"))
     flags = classroom.results("a2__forest")["Anna"].verdict.flags
     assert [flag.kind for flag in flags] == ["another's data"] * flagged
-    assert all('me = "berta",' in flag.detail for flag in flags)
+    assert all(f'me = "{me[0]}",' in flag.detail for flag in flags)
     assert classroom.find("a2__forest", "k") == graded

@@ -243,7 +243,8 @@ def compare(notebook: object, release: object) -> list[Finding]:
                 )
             )
         text = checksum(found.type, found.source)
-        edited = text not in (cell.checksum, given.get(cell.id))
+        before_change = given.get(cell.id, cell)  # as the student got it
+        edited = text not in (cell.checksum, before_change.checksum)
         if found.type != cell.type or (edited and cell.kind in ("check", "given")):
             findings.append(
                 Finding(
@@ -255,7 +256,7 @@ def compare(notebook: object, release: object) -> list[Finding]:
                     else f"{name} is a {found.type} cell now; make it a {cell.type} cell again.",
                 )
             )
-        if not _same_metadata(found.nbgrader, cell):
+        if not any(_same_metadata(found.nbgrader, one) for one in (cell, before_change)):
             findings.append(
                 Finding(
                     "metadata",
@@ -471,15 +472,16 @@ def _own_assignment(notebook: Any) -> str:
     return _text(name) if isinstance(name, str) else ""
 
 
-def _own_cells(notebook: object, wanted: Manifest) -> dict[str, str]:
-    """The cells that a notebook was given with, and their checksums: of the release if it does not
-    say that, or is another assignment's.
+def _own_cells(notebook: object, wanted: Manifest) -> dict[str, Expected]:
+    """The cells that a notebook was given with, by id.
+
+    They are those of the release if it does not say that, or is another assignment's.
     """
     own = wanted
     with contextlib.suppress(WorkbookError):
         found = manifest(notebook)
         own = found if found.assignment == wanted.assignment else wanted
-    return {cell.id: cell.checksum for cell in own.cells}
+    return {cell.id: cell for cell in own.cells}
 
 
 def _other_version(new: list[str], gone: list[str]) -> str:

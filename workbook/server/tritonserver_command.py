@@ -136,7 +136,7 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
                 "Models cannot run in sandboxes of their own here: the fork server is missing.",
                 todo="Install a C compiler (`cc`), then start again.",
             )
-        variables[JAIL_VARIABLE] = str(settings.jail)
+        variables[JAIL_VARIABLE] = os.pathsep.join(map(str, (settings.jail, settings.repository)))
     return variables
 
 

@@ -445,6 +445,15 @@ def model_exception(question: Question, parts: Parts) -> Advice:
                 where,
                 _CONSTRUCTORS.get(taken[1], "Give it what the message names."),
             )
+    if words.startswith("NumPy dtype is not supported"):
+        made = re.search(r"""Tensor\(\s*["'](\w+)["']""", code)
+        return Advice(
+            f"{who} gives {f'the tensor {made[1]}' if made else 'a tensor'} an array whose dtype "
+            "Triton does not have.",
+            where,
+            "An array of str has such a dtype. A tensor of texts takes an object array: "
+            "np.array([text.encode() for text in texts], object).",
+        )
     todo = next((todo for form, todo in _BLS if re.search(form, f"{error}: {words}")), "")
     if error == "IndexError" and "output_tensors()" in code:
         todo = "A response with an error has no output_tensors(): " + _LOOK

@@ -29,7 +29,8 @@ from pathlib import Path
 
 Jail = Callable[[list[bytes]], list[bytes]]
 
-#: The server sets this variable if each stub gets a sandbox: the path of the system-call filter.
+#: The server sets this variable if each stub gets a sandbox: the path of the system-call filter,
+#: and after a colon the model repository.
 JAIL_VARIABLE = "WORKBOOK_JAIL"
 #: The server sets this variable to names of fork servers after "stub" that will be needed, in their
 #: order. They are started at once, and import their packages.
@@ -86,16 +87,17 @@ def serve(folder: str, requests: int) -> list[bytes]:
 
 def _jail(folder: str) -> Jail | None:
     """The function that puts a copy into its own sandbox (jail.py); None if none is asked for."""
-    file = os.environ.pop(JAIL_VARIABLE, None)
-    if file is None:
+    given = os.environ.pop(JAIL_VARIABLE, None)
+    if given is None:
         return None
+    file, _, repository = given.partition(os.pathsep)
     spec = importlib.util.spec_from_file_location("jail", Path(folder, "jail.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     filter_program = Path(file).read_bytes()
-    return lambda words: module.enter(words, filter_program)
+    return lambda words: module.enter(words, filter_program, Path(repository))
 
 
 def route(words: list[bytes]) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ The code of a submitted model runs in a stub. `enter` takes the process that bec
 namespaces of its own, before any file of the submission is read. Inside, the model's code sees
 
 - only its own processes: it cannot send signals to the server, or read the server's memory
-- only its own model's folder of the model repository, read-only
+- only its own model's folder, read-only: of the model repository, or of /tmp, where the server puts
+  the files that come with a request to load a model
 - only the region of shared memory that it shares with the server
 - no network, not even the server's ports
 - the programs and packages, read-only, and an empty /tmp of its own
@@ -42,7 +43,7 @@ _PARENT = 5  # the index of the server's process id in a stub's command line
 _NOT_BOUND = ("/", "/proc", "/dev", "/tmp", "/run")  # folders that are made anew, or left out
 
 
-def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
+def enter(words: Sequence[bytes], filter_program: bytes, repository: Path) -> list[bytes]:
     """Enter a sandbox; returns the stub's command line for the inside.
 
     The function returns in a new process, the first one of its namespace. The calling process waits
@@ -51,6 +52,7 @@ def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
     Args:
         words: the stub's command line: program, model file, region, …
         filter_program: a seccomp filter, as an array of `struct sock_filter`; may be empty.
+        repository: the model repository.
 
     Raises:
         OSError: the system refused a step. The caller must not go on to the stub then.
@@ -71,7 +73,7 @@ def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
     _number_threads_apart()
     os.setsid()  # otherwise kill(0, …) would reach processes of the group outside of the namespace
     model = Path(os.fsdecode(words[1])).parents[1]
-    _make_root(libc, model, Path("/dev/shm", os.fsdecode(words[2])))
+    _make_root(libc, model, Path("/dev/shm", os.fsdecode(words[2])), repository)
     _drop_rights(libc, filter_program)
     return [*words[:_PARENT], b"1", *words[_PARENT + 1 :]]
 
@@ -134,10 +136,10 @@ class _Mounts:
             self.mount("none", str(target), None, _REMOUNT | _BIND | _RDONLY | kept)
 
 
-def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
+def _make_root(libc: ctypes.CDLL, model: Path, region: Path, repository: Path) -> None:
     """Make a new root folder with the files that the stub may see, and enter it."""
     mounts, root = _Mounts(libc), Path("/tmp")
-    bound = {path: os.open(path, os.O_PATH) for path in _programs(model)}
+    bound = {path: os.open(path, os.O_PATH) for path in _programs(repository)}
     own = os.open(model, os.O_PATH)
     bound |= {p: os.open(p, os.O_PATH) for n in _DEVICES if (p := Path("/dev", n)).exists()}
     shared = os.open(region, os.O_PATH)
@@ -155,11 +157,11 @@ def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
         mounts.mount("tmpfs", str(root / name), "tmpfs", _NOSUID | _NODEV, f"size={size}")
     for path, source in sorted(bound.items()):  # some are below /tmp
         mounts.bind(source, root / path.relative_to("/"))
-    repository = root / model.parent.relative_to("/")  # a folder bound above may show all of it
-    repository.mkdir(parents=True, exist_ok=True)
-    mounts.mount("tmpfs", str(repository), "tmpfs", _NOSUID | _NODEV, "size=1m")
-    mounts.bind(own, repository / model.name)
-    mounts.mount("none", str(repository), None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+    hidden = root / repository.relative_to("/")  # a folder bound above may show all of it
+    hidden.mkdir(parents=True, exist_ok=True)
+    mounts.mount("tmpfs", str(hidden), "tmpfs", _NOSUID | _NODEV, "size=1m")
+    mounts.bind(own, root / model.relative_to("/"))
+    mounts.mount("none", str(hidden), None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
     for name in ("fd", "stdin", "stdout", "stderr"):
         number = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}[name]
         (root / "dev" / name).symlink_to(f"/proc/self/fd{number}")
@@ -177,15 +179,15 @@ def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
     os.chdir(folder)
 
 
-def _programs(model: Path) -> list[Path]:
-    """The folders to mount read-only: the programs and packages, but not the other models."""
+def _programs(repository: Path) -> list[Path]:
+    """The folders to mount read-only: the programs and packages, but not the models."""
     found: list[Path] = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         words = line.split()
         path = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), words[4]))
         if "ro" not in words[5].split(",") or str(path) in _NOT_BOUND:
             continue
-        if path.parts[1] in ("proc", "dev", "run") or path.is_relative_to(model.parent):
+        if path.parts[1] in ("proc", "dev", "run") or path.is_relative_to(repository):
             continue
         if not any(path.is_relative_to(above) for above in found):
             found.append(path)
