@@ -21,8 +21,10 @@ from ..common.errors import WorkbookError
 from ..notebooks import building, executing, read, text
 from ..server import Triton, all_models
 
-#: How often a lecture may run, and the messages of a false claim and a false premise.
-TRIES, MEASURED = 3, re.compile("This does not hold here|This run does not show it")
+#: How often a lecture may run, and the messages of a false claim, a false premise, and of a report
+#: that perf_analyzer has not written: on a busy machine no request may end in its short window.
+TRIES = 3
+MEASURED = re.compile("This does not hold here|This run does not show it|The report cannot be read")
 
 
 def folder() -> Path:
