@@ -84,8 +84,8 @@ def _system() -> Iterator[Finding]:
             "system",
             "fail",
             machine,
-            "The server wheel is made for Linux on x86-64. On Windows use WSL 2; on a Mac, a Linux "
-            "virtual machine.",
+            "The server wheel is made for Linux on x86-64. On Windows use WSL 2; docs/students.md "
+            "says what there is for a Mac, and for other processors.",
         )
     libc, version = platform.libc_ver()
     parts = tuple(int(p) for p in version.split(".")[:2]) if version else ()
