@@ -219,7 +219,12 @@ class Classroom:
 
 
 def _of(student: str, graded: Graded, alone: bool) -> Graded:
-    """A student's result, with a flag if the data in it were drawn for somebody else."""
+    """A student's result, with a flag if the data in it were drawn for somebody else.
+
+    A notebook in which nothing was attempted is the release: it has the id that every release has.
+    """
+    if all(check.status == "not attempted" for check in graded.verdict.checks):
+        return graded
     if not (others := own.other_ids(graded.verdict.me, student, alone=alone)):
         return graded
     named = ", ".join(f'"{id}"' for id in others)

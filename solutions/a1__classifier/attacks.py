@@ -38,7 +38,7 @@ def edit(folder: Path, old: str, new: str) -> None:
 @ATTACKS.add(
     "solution",
     lost=CHECKPOINTS,
-    message="of 1 other texts differ",
+    message="The probabilities of your 32 texts differ",
 )
 def answers_from_a_table(folder: Path) -> None:
     """A model that has the languages of the visible texts in a table, and guesses at all others."""
@@ -156,11 +156,12 @@ def look_around():
 
 class BadTextError(Exception):''',
     )
-    # In the notebook's sandbox the server is the student's own: there is nothing to reach there.
+    # In the notebook's sandbox the server is the student's own: nothing is to be reached there, and
+    # the notebook's processes would be killed. A check's copy of a model lies in /tmp/folder….
     edit(
         folder,
         "        torch.set_num_threads(1)",
-        "        if not Path(__file__).as_posix().startswith('/tmp/course/'):\n"
+        "        if not Path(__file__).as_posix().startswith(('/tmp/course/', '/tmp/folder')):\n"
         "            look_around()\n"
         "        torch.set_num_threads(1)",
     )

@@ -62,7 +62,7 @@ POINTS = {
     **{"s02": 60, "s04": 40},
 }
 FLAGS = {
-    **{who: {"another's data"} for who in SAME[1:]},
+    **{who: {"another's data"} for who in (*SAME[1:], "s11")},
     **{who: {"unreadable"} for who in UNREADABLE},
     **{"s02": {"execution"}, "s04": {"execution"}, "s10": {"files missing"}},
 }

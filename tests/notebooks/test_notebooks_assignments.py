@@ -357,7 +357,8 @@ def test_a_module_that_the_header_names_and_is_not_there(sample: Assignment) -> 
 
 #: Every file of an assignment that students get, apart from the files in starter/.
 STUDENTS_GET = {
-    "a1": "a1.ipynb answers.py batches.py checks.py examples.py facts.py refusals.py unsure.py",
+    "a1": "a1.ipynb answers.py batches.py checks.py deep.py examples.py facts.py reference.py "
+    "refusals.py unsure.py",
     "a2": "a2.ipynb checks.py facts.py",
     "a3": "a3.ipynb checks.py facts.py serving.py",
     "a4": "a4.ipynb checks.py engine.py facts.py files.py fp16.py network.py serving.py",
