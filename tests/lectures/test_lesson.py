@@ -282,7 +282,7 @@ def test_each_route_fits_into_its_hours() -> None:
 
 def test_every_image_is_shown_somewhere() -> None:
     home = paths.root()
-    pages = [*home.glob("*.md"), *home.glob("lectures/**/lesson.py")]
+    pages = [*home.glob("*.md"), *home.glob("docs/*.md"), *home.glob("lectures/**/lesson.py")]
     every = "".join(page.read_text("utf-8") for page in pages)
     for image in home.glob("lectures/**/*"):
         if image.suffix not in building.IMAGES:
