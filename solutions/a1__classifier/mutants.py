@@ -216,7 +216,7 @@ MUTANTS = (
             ),
             Edit(MODEL, ".logits.softmax(-1)", ".logits.float().softmax(-1)"),
         ),
-        {"a1.answers": "differ", "a1.unsure": WAITS},
+        {"a1.answers": "differ", "a1.batches": WAITS},
     ),
     Mutant(
         "answers: a checkpoint without weights, and no network",
