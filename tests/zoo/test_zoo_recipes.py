@@ -249,6 +249,7 @@ def test_save_xgboost_refuses_what_older_containers_cannot_read(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.server  # it builds the network if no other test has
 def test_the_threshold_matters_for_eights_and_fp16_changes_verdicts_near_it(tmp_path: Path) -> None:
     import onnx
     from onnxconverter_common import float16
