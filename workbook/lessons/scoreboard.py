@@ -151,11 +151,11 @@ def add(
         for side in sides:
             name, measure_it = side
             formats.loaded(server, name)
-            used, answered = _processor_seconds(server), _answered(server, name)
+            used, answered = processor_seconds(server), _answered(server, name)
             runs[side].append(measure_it(server, name))
             if side == new:
                 pictures = _answered(server, name) - answered
-                cpu_ms.append(1000 * (_processor_seconds(server) - used) / pictures)
+                cpu_ms.append(1000 * (processor_seconds(server) - used) / pictures)
     speeds = {side: [float(run["throughput"]) for run in found] for side, found in runs.items()}
     best = max(runs[new], key=lambda run: float(run["throughput"]))
     row = Row(
@@ -284,7 +284,7 @@ def _answered(server: Triton, model: str) -> int:
     return formats.computed(server, model)[1] + kept
 
 
-def _processor_seconds(server: Triton) -> float:
+def processor_seconds(server: Triton) -> float:
     """Processor time so far of the server and all its processes."""
     return float(measure.processes(server)["cpu_s"].sum())
 

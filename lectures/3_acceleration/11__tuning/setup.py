@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbook import measure
 from workbook.lessons import formats, scoreboard, simulator
 from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
@@ -238,7 +237,7 @@ def _used(server: Triton, model: str) -> tuple[float, float, int]:
     """Processor seconds of the server, and of programs like perf_analyzer; answered pictures."""
     programs = resource.getrusage(resource.RUSAGE_CHILDREN)  # those that have ended
     return (
-        float(measure.processes(server)["cpu_s"].sum()),
+        scoreboard.processor_seconds(server),
         programs.ru_utime + programs.ru_stime,
         formats.computed(server, model)[1],
     )
