@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import tomllib
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +43,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbook.common.errors import WorkbookError
 
-from . import roster
+from . import roster, toml_file
 from .classroom import Classroom
 from .names import shown
 
 _DAY = datetime.timedelta(days=1)
-_MOST_BYTES = 1 << 20
 _MOST_DAYS = 366
 _NAME = r"a[0-9]+(__[a-z0-9_]+)?"
 
@@ -234,20 +232,15 @@ def _table(classroom: Classroom) -> dict[str, Any]:
     """The file as TOML; empty if there is none."""
     file = path(classroom)
     try:
-        with file.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-    except FileNotFoundError:
-        return {}
+        return toml_file.read(file)
     except OSError as error:
         raise _error(file, f"It cannot be read: {error.strerror}.", "Look at the file.") from None
-    if len(content) > _MOST_BYTES:
-        raise _error(file, "It is larger than 1 MiB.", _TODO)
-    try:
-        return tomllib.loads(content.decode("utf-8-sig"))
+    except toml_file.TooLargeError as error:
+        raise _error(file, str(error), _TODO) from None
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        line = error.object[: error.start].count(b"\n") + 1
         raise _error(file, f"Line {line} is no text in UTF-8.", "Save it as UTF-8.") from None
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # tomllib's
         reason = shown(str(error))[:300] or type(error).__name__
         todo = 'A time is written 2026-11-20T23:59:00, and a text "in quotation marks".'
         raise _error(file, f"{reason}.", todo) from None

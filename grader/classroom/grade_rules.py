@@ -16,7 +16,6 @@ student's total, of the statistics of the class, and of the tables for other sys
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -25,11 +24,10 @@ from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from . import roster
+from . import roster, toml_file
 from .classroom import Classroom
 from .names import shown
 
-_MOST_BYTES = 1 << 20
 _TODO = "grader/classroom/grade_rules.py shows what can stand there."
 
 
@@ -91,13 +89,9 @@ def read(classroom: Classroom) -> Rules:
     """
     file = path(classroom)
     try:
-        with file.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise _error(file, "It is larger than 1 MiB.")
-        rules = Rules.model_validate(tomllib.loads(content.decode("utf-8-sig")))
-    except FileNotFoundError:
-        return Rules()
+        rules = Rules.model_validate(toml_file.read(file))
+    except toml_file.TooLargeError as error:
+        raise _error(file, str(error)) from None
     except OSError as error:
         raise _error(file, f"It cannot be read: {error.strerror}.") from None
     except ValidationError as error:
@@ -115,7 +109,7 @@ def _check_names(classroom: Classroom, file: Path, rules: Rules) -> None:
         for name in names:
             if name not in known:
                 raise _error(file, f"[{section}] There is no assignment {shown(name)[:80]}.")
-    listed = roster.read(classroom)
+    listed = roster.read(classroom) if rules.excused else None
     for name, students in rules.excused.items():
         for student in sorted(students):
             if listed is not None and student not in listed.students:
