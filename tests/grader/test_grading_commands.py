@@ -187,7 +187,8 @@ def test_make_grade_ends_well_with_a_stranger_in_the_inbox(
     program = tmp_path / "grader"
     program.write_text(f'#!/bin/sh\necho "$1"\ntest "$1" != autograde || exit {status}\n')
     program.chmod(0o755)
-    command = ["make", "--dry-run", "grade", f"BIN={tmp_path}"]
+    # Inside another make (`make test`), it would print the folder that it enters and leaves.
+    command = ["make", "--no-print-directory", "--dry-run", "grade", f"BIN={tmp_path}"]
     shown = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=True)
     recipe = "code=0;" + shown.stdout.rpartition("code=0;")[2]
     done = subprocess.run(["bash", "-c", recipe], capture_output=True, text=True, check=False)

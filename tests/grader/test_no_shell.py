@@ -61,7 +61,7 @@ ON_THE_LINE = (("default_model_filename",), ("instance_group", "name"))
 #: All processes of the server's sandbox. (The name of a fork server's copy has its number. A
 #: program that has not begun yet has the name of its parent.)
 KNOWN = {"bwrap", "python", "python3", "tritonserver", "forkserver", "start_stub", "stub", "jail"}
-KNOWN |= {"triton_python_b", "lscpu"}  # a package that a stand-in imports asks for the processor
+KNOWN |= {"triton_python_b", "lscpu", "ldconfig"}  # packages of stand-ins ask for CPU and libraries
 LIBRARY = """\
 #include <stdio.h>
 __attribute__((constructor)) static void planted(void) { fclose(fopen("planted", "w")); }
