@@ -64,11 +64,9 @@ for _ in range(3):
     core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
     core("ServerOptionsSetGpuMetrics", options, False)
     with core.environment():
-        made = core.new("ServerNew", options)
-    core("ServerStop", made)
-    core("ServerDelete", made)
+        core.new("ServerNew", options)
 print("ended", flush=True)
-os._exit(0)
+os._exit(0)  # To stop servers is another matter: see below.
 """
 
 
@@ -159,16 +157,24 @@ def test_the_environment_is_as_before(core: Core) -> None:
 
 @pytest.mark.server
 def test_it_starts_models_side_by_side_while_grpc_is_in_use(tmp_path: Path) -> None:
-    """gRPC's own preparation for forks, which this package turns off, ends such a process."""
+    """gRPC's own preparation for forks, which this package turns off, ends such a process.
+
+    It does not stop its servers. Triton 24.10 unloads all models of a server at once, and now and
+    then that ends in a segmentation fault (`TritonBackendThread::StopBackendThread`, without gRPC
+    too: in 3 of 24 processes that stopped six servers with four Python models each, on a busy
+    machine).
+    """
     for number in range(4):
         put(tmp_path, f"echo_{number}")
     variables = {k: v for k, v in os.environ.items() if not k.startswith("GRPC_ENABLE")}
-    done = subprocess.run(
-        [sys.executable, "-c", BESIDE_GRPC, str(tmp_path)],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert "ended" in done.stdout, done.stderr[-2000:]
+    output = tmp_path / "output.log"  # no pipe: the models' processes would hold it open
+    with output.open("w") as file:
+        subprocess.run(
+            [sys.executable, "-c", BESIDE_GRPC, str(tmp_path)],
+            env=variables,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+    assert "\nended\n" in output.read_text(), output.read_text()[-2000:]
