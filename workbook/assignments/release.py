@@ -25,6 +25,7 @@ FOR_STUDENTS = (
         "LICENSE",
         "LICENSE-texts.md",
         "NOTICE.md",
+        *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
         "Makefile",
         "pyproject.toml",
         ".gitignore",
