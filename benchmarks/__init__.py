@@ -97,15 +97,17 @@ def run(
                 )
                 failed.append(name)
                 continue
-            others = crowd.share()
-            note = f"other programs took {others:.0%} of these cores meanwhile"
-            if others > machine.CROWDED and section.timed:
-                goals = [dataclasses.replace(goal, judged=False) for goal in section.goals]
-                section = dataclasses.replace(section, goals=goals)
-                note += ", too much to judge"
+            where = machine.describe()
+            if section.timed:
+                others = crowd.share()
+                where += f"; other programs took {others:.0%} of these cores meanwhile"
+                if others > machine.CROWDED:
+                    goals = [dataclasses.replace(goal, judged=False) for goal in section.goals]
+                    section = dataclasses.replace(section, goals=goals)
+                    where += ", too much to judge"
             tables.show(section, console)
-            console.print(f"  ({note})")
-            tables.write(section, output, f"{machine.describe()}; {note}")
+            console.print(f"  ({where})")
+            tables.write(section, output, where)
             done.append(section)
     console.print(f"\nWritten to {output}" if done else "\nNothing was measured.")
     if failed:

@@ -67,7 +67,8 @@ class Section:
         columns, rows: the table of what was seen.
         goals: the figures that are to be reached.
         picture: a file that shows it, as a path from the project's folder; "" for none.
-        timed: whether its figures depend on how busy the machine is.
+        timed: whether what other programs took of the processor is counted, and decides whether the
+            goals are judged. Not where figures do not depend on it, or judge that themselves.
     """
 
     key: str
