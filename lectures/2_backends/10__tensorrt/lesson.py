@@ -293,6 +293,8 @@ claim(
 )
 
 # %% [markdown]
+# Too many verdicts change in int8 to serve it so. [Lecture 3](../../3_acceleration/05__precision/05__precision.ipynb) finds the layer behind most of them, and leaves it in fp32.
+#
 # ## Targets
 #
 # The third decision: for which GPU? GPU architectures have numbers, the *compute capabilities*, and kernels for one do not run on another. TensorRT for RTX builds for those that you name; TensorRT itself times kernels on the GPU it runs on.
