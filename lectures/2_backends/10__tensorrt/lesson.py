@@ -293,7 +293,7 @@ claim(
 )
 
 # %% [markdown]
-# Too many verdicts change in int8 to serve it so. [Lecture 3](../../3_acceleration/05__precision/05__precision.ipynb) finds the layer behind most of them, and leaves it in fp32.
+# Too many verdicts change to serve int8 so: [lecture 3](../../3_acceleration/05__precision/05__precision.ipynb) finds the layer behind most.
 #
 # ## Targets
 #
