@@ -4,7 +4,7 @@
   owners.py: whose it is; records.py: where each submission came from; dry_run.py: show what would
   be taken
 - roster.py: the class list; worksheet.py: when a class handed in, from Moodle's worksheets
-- deadlines.py, standings.py, late_penalties.py, times.py: due dates, extensions and what a late day
+- deadlines.py, lateness.py, late_penalties.py, times.py: due dates, extensions and what a late day
   costs
 - unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
 - names.py: ids that are safe, and texts that can be shown
@@ -15,6 +15,7 @@
 - regrades.py: regrade requests and replies
 - ungraded.py: who has no mark although they handed in; grade_rules.py: who is excused, and how
   assignments count together; totals.py: the table over all assignments
+- leaderboard.py: places by a figure that a check measured, under the names that students choose
 - drop.py: take a student's submission out of the class
 - gradebook.py, preprocessors.py, database.py: write the results into nbgrader's gradebook
 - export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,

@@ -44,8 +44,8 @@ def table(classroom: Classroom, assignment: Assignment) -> Export:
 
 
 def _row(assignment: str, most: float, row: Row) -> list[object]:
-    mark, standing = row.mark, row.standing
-    due = standing.due.replace(tzinfo=None) if standing else mark.due if mark else None
+    mark, late = row.mark, row.late
+    due = late.due.replace(tzinfo=None) if late else mark.due if mark else None
     points: tuple[object, ...] = (0.0, 0.0, 0.0, most)  # as nbgrader has it without a submission
     if row.excused or row.ungraded:
         points = ("", "", "", most)
@@ -55,8 +55,8 @@ def _row(assignment: str, most: float, row: Row) -> list[object]:
         *(assignment, due or "", (mark and mark.submitted) or "", row.student),
         *(row.last_name, row.first_name, row.email),
         *points,
-        standing.days if standing and mark else "",
-        round(standing.extension / _DAY, 2) if standing else "",
+        late.days if late and mark else "",
+        round(late.extension / _DAY, 2) if late else "",
         row.status,
     ]
     return [safe(v) if isinstance(v, str) else _round(v) for v in values]

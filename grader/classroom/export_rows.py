@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from . import by_hand, grade_rules, gradebook, intake, regrades, roster, standings
+from . import by_hand, grade_rules, gradebook, intake, lateness, regrades, roster
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, fold
@@ -33,7 +33,7 @@ class Row:
         excused: whether the student is excused from the assignment.
         asks: whether the student waits for the reply to a regrade request.
         stale: the cells that a person graded, and that have changed since.
-        standing: how the submission stands to the due date; None where there is no due date.
+        late: how the submission stands to the due date; None where there is no due date.
         system, number: the system that the submission came from, and its number of the student.
     """
 
@@ -47,7 +47,7 @@ class Row:
     excused: bool = False
     asks: bool = False
     stale: tuple[str, ...] = ()
-    standing: standings.Standing | None = None
+    late: lateness.Lateness | None = None
     system: str = ""
     number: str = ""
 
@@ -120,7 +120,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             excused=rules.is_excused(assignment, student),
             asks=regrades.is_open(requests.get(student, [])),
             stale=tuple(one.cell for one in stale.get(student, [])),
-            standing=standings.standing(classroom, assignment, student, score),
+            late=lateness.of(classroom, assignment, student, score),
             system=record.system if record else "",
             number=record.number if record else "",
         )

@@ -101,7 +101,7 @@ class Roster:
             (self._logins, fold(name)),
             (self._emails, fold(name)),
             (self._names, _letters_of(name)),
-            (self._plain_names, _without_accents(_letters_of(name))),
+            (self._plain_names, letters(name)),
         ):
             if key and (found := index.get(key)):
                 if system == "moodle" and len(found) > 1:
@@ -366,6 +366,14 @@ def _spellings(student: Student) -> list[str]:
     """The full name in each order in which another system may write it."""
     words = [*student.first_name.split(), *student.last_name.split()]
     return [_letters_of("".join((*words[at:], *words[:at]))) for at in range(len(words))]
+
+
+def letters(name: str) -> str:
+    """What two names are compared by: letters and digits, without case and Latin accents.
+
+    Example: `letters("Ana-María") == letters("ana maria") == "anamaria"`.
+    """
+    return _without_accents(_letters_of(name))
 
 
 def _letters_of(name: str) -> str:

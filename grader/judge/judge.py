@@ -467,6 +467,7 @@ def _lost_result(result: CheckResult) -> CheckResult:
         update={
             "status": "failed",
             "credit": 0.0,
+            "standing": None,
             "rationale": "The server ended while this check was asking your model.",
             "help": "A model must never end its server. Its log may tell what happened.",
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterable
@@ -17,10 +18,11 @@ from ..classroom import (
     deadlines,
     grade_rules,
     intake,
+    lateness,
+    leaderboard,
     regrades,
     roster,
     similarity,
-    standings,
 )
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
@@ -68,6 +70,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
     points = assignment.checks
     counted = [by_student[who] for who in results if who not in {*without_mark, *excused}]
     scores = [mark.total for mark in counted] or [0.0]
+    boards = leaderboard.find(classroom, results, by_student, {*without_mark, *excused})
     most = most_points(assignment)
     text = render(
         "class.html",
@@ -107,6 +110,8 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             for status, (sign, word, _) in LOOKS.items()
             if status in _statuses(found.values())
         ],
+        boards=[{"check": one.check, "entries": one.entries, **_strip(one)} for one in boards],
+        names=names,
         groups=_groups(found),
         flags=_flags(results),
         stale=[
@@ -174,8 +179,8 @@ def _row(
 
 def _late(classroom: Classroom, assignment: Assignment, mark: Mark) -> str:
     """How late it was, and what that costs."""
-    standing = standings.standing(classroom, assignment, mark.student, mark.score)
-    return due.short(standing, mark.penalty)
+    late = lateness.of(classroom, assignment, mark.student, mark.score)
+    return due.short(late, mark.penalty)
 
 
 def _cell(result: CheckResult | None, id: str, mark: Mark) -> dict[str, Any]:
@@ -303,6 +308,21 @@ def _same_data(results: dict[str, Graded]) -> list[str]:
     """The students who left the id as it was, where they are more than one."""
     found = [who for who, graded in results.items() if own.DEFAULT in graded.verdict.me]
     return sorted(found) if len(found) > 1 else []
+
+
+def _strip(board: leaderboard.Leaderboard) -> dict[str, Any]:
+    """Where each figure stands between the lowest and the highest, from 0 to 1, for a plot.
+
+    Without figures of both kinds there is nothing to plot. Ratios are compared by their logarithms.
+    """
+    values = [entry.value for entry in board.entries]
+    is_ratio = min(values) > 0
+    scaled = [math.log(value) if is_ratio else value for value in values]
+    low, high = min(scaled), max(scaled)
+    return {
+        "spots": [(value - low) / (high - low) for value in scaled] if high > low else [],
+        "scale": "logarithmic" if is_ratio else "linear",
+    }
 
 
 def _bins(scores: list[float], most: float) -> list[dict[str, Any]]:

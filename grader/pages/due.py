@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import datetime
 
-from ..classroom.standings import Standing
+from ..classroom.lateness import Lateness
 
 _DAY = datetime.timedelta(days=1)
 
 
-def sentence(standing: Standing | None, zone: datetime.tzinfo, penalty: float) -> str:
+def sentence(late: Lateness | None, zone: datetime.tzinfo, penalty: float) -> str:
     """What a student reads; "" where there is no due date.
 
     Example: `Due 20 November 2026, 23:59 (UTC). Handed in 22 November 2026, 10:00: 2 days late.
     That costs 10 points.`
 
     Args:
-        standing: how the submission stands to the due date.
+        late: how the submission stands to the due date.
         zone: the time zone that the times are shown in.
         penalty: the points that the gradebook takes off.
     """
-    if standing is None:
+    if late is None:
         return ""
-    text = f"Due {_time(standing.due, zone)} ({zone})"
-    if standing.extension:
-        text += f", with your extension of {_days(standing.extension / _DAY)}"
+    text = f"Due {_time(late.due, zone)} ({zone})"
+    if late.extension:
+        text += f", with your extension of {_days(late.extension / _DAY)}"
     text += "."
-    if standing.submitted is None:
+    if late.submitted is None:
         return text
-    text += f" Handed in {_time(standing.submitted, zone)}"
-    text += f": {_days(standing.days)} late." if standing.days else "."
+    text += f" Handed in {_time(late.submitted, zone)}"
+    text += f": {_days(late.days)} late." if late.days else "."
     if penalty:
         text += f" That costs {round(penalty, 2):g} points."
     return text
 
 
-def short(standing: Standing | None, penalty: float) -> str:
+def short(late: Lateness | None, penalty: float) -> str:
     """The same for a cell of the class report, such as `2 days, -10` or `+2 days`."""
-    if standing is None:
+    if late is None:
         return ""
-    parts = [f"+{_days(standing.extension / _DAY)}"] if standing.extension else []
-    if standing.days:
-        parts.append(f"{_days(standing.days)} late" + (f", -{round(penalty, 2):g}" * bool(penalty)))
+    parts = [f"+{_days(late.extension / _DAY)}"] if late.extension else []
+    if late.days:
+        parts.append(f"{_days(late.days)} late" + (f", -{round(penalty, 2):g}" * bool(penalty)))
     return "; ".join(parts)
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from ..classroom import answer_marks, deadlines, grade_rules, regrades, roster, standings
+from ..classroom import (
+    answer_marks,
+    deadlines,
+    grade_rules,
+    lateness,
+    leaderboard,
+    regrades,
+    roster,
+)
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -55,19 +63,22 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     rules = grade_rules.read(classroom)
     items = answer_marks.read(classroom, assignment.name)
     requests = regrades.of(classroom, assignment.name)
-    for student, graded in classroom.results(assignment.name).items():
+    results = classroom.results(assignment.name)
+    excused = {student for student in results if rules.is_excused(assignment, student)}
+    boards = leaderboard.find(classroom, results, by_student, {*without_mark, *excused})
+    for student, graded in results.items():
         mark = by_student[student]
-        standing = standings.standing(classroom, assignment, student, mark.score)
-        late = due.sentence(standing, zone, mark.penalty)
+        late = lateness.of(classroom, assignment, student, mark.score)
         text = _page(
             assignment,
             names.get(student, ""),
             graded,
             mark,
-            late=late,
+            late=due.sentence(late, zone, mark.penalty),
             not_graded=without_mark[student].answer if student in without_mark else "",
-            excused=rules.is_excused(assignment, student),
+            excused=student in excused,
             requests=requests.get(student, []),
+            places=[(board, own) for board in boards if (own := board.of(student))],
             items=items,
         )
         save(places[student], without_paths(text, classroom.home))
@@ -83,6 +94,7 @@ def _page(
     not_graded: str,
     excused: bool,
     requests: list[regrades.Request],
+    places: list[tuple[leaderboard.Leaderboard, leaderboard.Entry]],
     items: dict[tuple[str, str], answer_marks.Given],
 ) -> str:
     explained = explain(graded, assignment)
@@ -110,6 +122,7 @@ def _page(
         not_graded=not_graded,
         excused=excused,
         requests=requests,
+        places=places,
         before=mark.score,
         penalty=mark.penalty,
         unread=mark.by_hand,

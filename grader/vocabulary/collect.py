@@ -1,7 +1,7 @@
-"""What words say beside raising `Failure`: several faults in one message, and measured figures.
+"""What words say beside raising `Failure`: several faults, measured figures, a leaderboard's ones.
 
 `all_of` collects the faults that words report by `fault`. `note` keeps a sentence that is shown
-where the check passes.
+where the check passes. `standing` keeps the figure by which the class's leaderboard ranks.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
+from . import alias as aliases
 from .failure import Failure
+from .results import Standing
 
 
 @dataclasses.dataclass
@@ -38,6 +41,55 @@ def note(text: str) -> None:
     notes = _notes.get()
     if notes is not None:
         notes.append(text)
+
+
+_standings: contextvars.ContextVar[list[Standing] | None] = contextvars.ContextVar(
+    "standings", default=None
+)
+
+
+def standing(value: float, text: str, alias: Any = "") -> None:
+    """Keep the figure by which the class's leaderboard ranks the submission.
+
+    Example::
+
+        standing(ratio, f"×{ratio:.1f}", alias)
+
+    It counts if the check earns points, also a part of them: call it before a `Failure` is raised.
+    Of several figures the last one counts, and that of a hidden variant more than that of the
+    public function. Figures with the same text share a place.
+
+    The figure may be measured with hidden inputs, and students read it. So `text` must tell nothing
+    but the figure, with few digits: a submitted model could try to say more by it.
+
+    Args:
+        value: the figure, as the check has measured it; the highest is the best.
+        text: how it is shown; at most 40 characters.
+        alias: what the notebook hands over as the student's name on the leaderboard; "" or None for
+            none. If it does not follow the rule (alias.py), the student stands there without a
+            name, and a note says why.
+
+    Raises:
+        ValueError: the figure is no finite number, or the text is empty or too long.
+    """
+    made = Standing(value=value, text=text, alias=alias)
+    is_given = bool(alias.strip()) if isinstance(alias, str) else alias is not None
+    if is_given and not made.alias:
+        note(f"Your alias is not shown on the leaderboard. {aliases.RULE}")
+    standings = _standings.get()
+    if standings is not None:
+        standings.append(made)
+
+
+@contextlib.contextmanager
+def placed() -> Iterator[list[Standing]]:
+    """Collect the figures for the leaderboard of the block in a list."""
+    standings: list[Standing] = []
+    token = _standings.set(standings)
+    try:
+        yield standings
+    finally:
+        _standings.reset(token)
 
 
 @contextlib.contextmanager

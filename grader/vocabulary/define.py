@@ -31,7 +31,8 @@ reaches a student: `evaluate_hidden` puts a sentence of the check in its place, 
 text for instructors (`CheckResult.found`). All public functions of a submission run before the
 first hidden variant (judge.py), so that no model can keep a hidden input for a public message. What
 remains is the mark itself: of each check a credit in twentieths, and which of the check's few
-sentences. These are less than eight bits per check and submission.
+sentences. These are less than eight bits per check and submission. A check with a leaderboard gives
+the digits of its figure, too (`collect.standing`): that of ×11.2 has three.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ from workbook.common.errors import WorkbookError
 
 from .. import assignments
 from . import one_thread
-from .collect import noted
+from .collect import noted, placed
 from .failure import UNDECIDED, Failure, NotAttempted, Undecided
 from .probe import Probe
-from .results import CheckResult, Status
+from .results import CheckResult, Standing, Status
 
 __all__ = [
     "Check",
@@ -396,7 +397,8 @@ def evaluate_public(
         # error, the check is wrong, and a person has to look at it.
         what = f"This check could not do its work: {type(error).__name__}: {error}"
         result = _result(check, "error", 0, what, TELL)
-    return _blame(check, result.model_copy(update={"seconds": outcome.seconds}), earned)
+    more = {"seconds": outcome.seconds, "standing": outcome.standing if result.credit else None}
+    return _blame(check, result.model_copy(update=more), earned)
 
 
 def evaluate_hidden(
@@ -418,15 +420,17 @@ def evaluate_hidden(
     need = _missing_need(check, earned)
     if public.credit and need in check.needs and need is not None:
         return _waits(check, need)  # a hidden variant of that check has failed
-    lowest, seconds = public, public.seconds
+    lowest, seconds, standing = public, public.seconds, public.standing
     for function in check.variants:
         if lowest.credit == 0:
             break
         outcome = _call(function, server, values)
         seconds += outcome.seconds
+        standing = outcome.standing or standing
         if outcome.error is not None:
             lowest = min(lowest, _hidden(check, function, outcome.error), key=lambda r: r.credit)
-    return _blame(check, lowest.model_copy(update={"seconds": seconds}), earned)
+    more = {"seconds": seconds, "standing": standing if lowest.credit else None}
+    return _blame(check, lowest.model_copy(update=more), earned)
 
 
 def _blame(check: Check, result: CheckResult, earned: Mapping[str, CheckResult]) -> CheckResult:
@@ -478,11 +482,12 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
 
 @dataclasses.dataclass(frozen=True)
 class _Outcome:
-    """What a function of a check raised, if anything; what it noted; how long it took."""
+    """What a function of a check raised and noted, how long it took, its `standing`, if any."""
 
     error: Exception | None
     notes: list[str]
     seconds: float
+    standing: Standing | None
 
 
 def _call(
@@ -491,7 +496,7 @@ def _call(
     """Run one function of a check."""
     began = time.monotonic()
     raised: Exception | None = None
-    with noted() as notes, one_thread.limit_numpy():
+    with noted() as notes, placed() as standings, one_thread.limit_numpy():
         try:
             before = time.monotonic()
             probe = server()
@@ -503,7 +508,8 @@ def _call(
             if type(error).__name__ != "PanicException":  # of a library in Rust (PyO3)
                 raise
             raised = RuntimeError(f"a library panicked: {error}")
-    return _Outcome(raised, notes, time.monotonic() - began)
+    standing = standings[-1] if standings else None
+    return _Outcome(raised, notes, time.monotonic() - began, standing)
 
 
 def _status(credit: float) -> Status:

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from . import alias as aliases
+
 Status = (
     Literal["passed", "partial", "failed", "not attempted", "waits", "error", "no server"]
     | Literal["stopped", "unfinished", "unreadable"]
@@ -36,6 +38,21 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Standing(_Record):
+    """A figure of a submission for the class's leaderboard (classroom/leaderboard.py).
+
+    Attributes:
+        value: the figure. The highest is the best.
+        text: how it is shown, such as `×11.2`.
+        alias: the name under which the student wants to stand there; "" for none. The student chose
+            it. What does not follow the rule (alias.py) becomes "".
+    """
+
+    value: float = Field(allow_inf_nan=False)
+    text: Annotated[Text, Field(min_length=1, max_length=40)]
+    alias: Annotated[str, BeforeValidator(aliases.fit)] = ""
+
+
 class CheckResult(_Record):
     """The result of one check.
 
@@ -55,6 +72,8 @@ class CheckResult(_Record):
         found: what the hidden variant found, or a check that waits. It is for instructors only: it
             can quote what a model answered, and a model can repeat the hidden inputs.
         seconds: how long it took.
+        standing: what the check measured for the leaderboard, if anything. A check that earned
+            nothing has none.
     """
 
     id: str
@@ -66,6 +85,7 @@ class CheckResult(_Record):
     hidden: bool = False
     found: Text = ""
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    standing: Standing | None = None
 
 
 class Flag(_Record):
@@ -91,9 +111,10 @@ class Verdict(_Record):
             print the hidden inputs into it.
         seconds: how long the judge took.
         me: the ids by which the checks drew the student's data (own.py), as the notebook gave them.
+        version: 2 since checks may have a `standing`; else 1 is the same.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     assignment: str
     checks: tuple[CheckResult, ...]
     flags: tuple[Flag, ...] = ()

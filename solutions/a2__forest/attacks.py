@@ -162,7 +162,7 @@ def reads_other_files(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("release", says=RAN)
+@ATTACKS.add("release", says=RAN, beside="reads_other_files")
 def reads_the_environment(folder: Path) -> None:
     """Environment variables of this process and of every other one in sight."""
     s.last(
@@ -182,7 +182,7 @@ def reads_the_environment(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("release", says="8 writes refused")
+@ATTACKS.add("release", says="8 writes refused", beside="reads_other_files")
 def writes_to_the_gradebook(folder: Path) -> None:
     """Change marks where the gradebook would be, and the course's own code."""
     s.last(
@@ -233,7 +233,7 @@ def calls_home(folder: Path) -> None:
 # -- taking more than its share -----------------------------------------------------------------
 
 
-@ATTACKS.add("solution", says=RAN)
+@ATTACKS.add("solution", says=RAN, beside="calls_home")
 def leaves_a_process_behind(folder: Path) -> None:
     """A process of a session of its own that ignores every signal."""
     s.last(
@@ -415,7 +415,7 @@ def a_model_that_attacks_its_server(folder: Path) -> None:
     _python_model(folder, "os.kill(os.getppid(), signal.SIGKILL)")
 
 
-@ATTACKS.add("solution", lost="none", flags={"native library"})
+@ATTACKS.add("solution", lost="none", flags={"native library"}, beside="calls_home")
 def a_library_in_the_model(folder: Path) -> None:
     """A libtriton_fil.so of its own, which the server would load into itself."""
     s.last(
@@ -465,7 +465,7 @@ def answers_only_what_is_visible(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@ATTACKS.add("solution", lost="none", says=RAN)
+@ATTACKS.add("solution", lost="none", says=RAN, beside="calls_home")
 def links_in_the_repository(folder: Path) -> None:
     """Links, devices and pipes beside the models."""
     s.last(
@@ -528,7 +528,7 @@ def scripts_for_the_instructor(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@ATTACKS.add("solution", says="UserWarning: careful")
+@ATTACKS.add("solution", says="UserWarning: careful", beside="scripts_for_the_instructor")
 def warnings_everywhere(folder: Path) -> None:
     """Warnings on standard error in every cell, which nbgrader alone would score as wrong."""
     s.first(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -71,6 +71,14 @@ class Attacks(list[Attack]):
             return change
 
         return put
+
+
+def together(item: Attack, among: Iterable[Attack]) -> list[Attack]:
+    """The attacks in the same submission as an attack, with it; the first one is its student."""
+    first = item.beside or item.name
+    found = [one for one in among if first in (one.name, one.beside)]
+    assert found[0].name == first, f"{item.name} is to be tried beside {first}, an earlier one"
+    return found
 
 
 def make(item: Attack, to: Path, assignment: Assignment | None = None, *others: Attack) -> Path:

@@ -42,7 +42,7 @@ from grader.vocabulary.results import Graded
 from tests import files_beside
 from tests.attacks import class_of_25
 from tests.attacks import submissions as s
-from tests.attacks.attack import Attack, make, outputs
+from tests.attacks.attack import Attack, make, outputs, together
 from tests.attacks.class_of_25 import DISGUISED, DOWNLOAD, SAME, UNREADABLE
 from tests.attacks.test_every_assignment import assert_gains_nothing
 from workbook import assignments
@@ -51,6 +51,8 @@ from workbook.common.errors import WorkbookError
 
 #: A mutant; all of them are tried, faster, in tests/grader/test_assignments.py.
 WRONG = {"mutant": MUTANTS[0]}
+#: The attacks that hand in. The others are tried in the submission of one of these.
+HOSTILE = [attack for attack in ATTACKS if not attack.beside]
 #: The limits of the whole notebook, and of one cell.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 80  # points that the machine gives; a person gives 20 more
@@ -202,12 +204,13 @@ class GradedClass:
     def fill(self, port: int) -> None:
         """Write all submissions, and the canary where no submission may look."""
         class_of_25.hand_in(self.inbox, self.made, CANARY)
-        class_of_25.settings(self.classroom, [*WRONG, *(a.name for a in ATTACKS), *ZIPS])
+        class_of_25.settings(self.classroom, [*WRONG, *(a.name for a in HOSTILE), *ZIPS])
         (self.classroom.home / "notes.txt").write_text(CANARY)
         for name, mutant in WRONG.items():
             submissions.mutant(assignments.named(s.ASSIGNMENT), mutant, self.inbox / name)
-        for attack in ATTACKS:
-            folder = make(attack, self.inbox / attack.name)
+        for attack in HOSTILE:
+            _, *others = together(attack, ATTACKS)
+            folder = make(attack, self.inbox / attack.name, None, *others)
             if attack.name == "calls_home":
                 (folder / "port.txt").write_text(str(port))
         zips(self.inbox)
@@ -351,7 +354,7 @@ def test_nothing_is_lost_or_graded_twice(graded_class: GradedClass) -> None:
     """A kill in the middle costs at most the submissions that were being graded."""
     assert graded_class.killed_with >= 8
     assert graded_class.graded_later > 0
-    everybody = {*POINTS, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
+    everybody = {*POINTS, *WRONG, *(attack.name for attack in HOSTILE), *ZIPS}
     assert set(graded_class.classroom.results(s.ASSIGNMENT)) == everybody
     assert "0 graded" in graded_class.again
 
@@ -389,7 +392,7 @@ def test_the_report_of_the_class(graded_class: GradedClass) -> None:
     found = similarity.groups(
         similarity.solution_texts(classroom, class_of_25.A2, results), class_of_25.A2
     )
-    with_course, copies = found  # the first is that of the attacks, which begin with the solution
+    copies, with_course = found  # the second is that of the attacks, which begin with the solution
     assert copies.students == sorted([*SAME, *DISGUISED])
     assert {"s01", "s10", "s11"} <= {*with_course.students}
     assert {p.other for p in with_course.pairs} >= {similarity.COURSE}
@@ -465,9 +468,10 @@ def test_a_mutant_fails_what_it_should(graded_class: GradedClass, student: str) 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_attack_gains_nothing(graded_class: GradedClass, attack: Attack) -> None:
     """Its marks are those of the work in it, it saw nothing, and the report flags it."""
-    graded = graded_class.of(attack.name)
-    assert_gains_nothing(attack, graded)
-    assert graded_class.points(attack.name) == earned(graded)
+    first, *_ = tried = together(attack, ATTACKS)
+    graded = graded_class.of(first.name)
+    assert_gains_nothing(attack, graded, *[other for other in tried if other is not attack])
+    assert graded_class.points(first.name) == earned(graded)
 
 
 @pytest.mark.parametrize("student", ZIPS)
@@ -522,7 +526,7 @@ def test_nothing_was_changed(graded_class: GradedClass) -> None:
 
 def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None:
     """The graded files are the handed-in files; no submission changed its own or other files."""
-    readable = {attack.name for attack in ATTACKS if attack.flags != {"unreadable"}}
+    readable = {attack.name for attack in HOSTILE if attack.flags != {"unreadable"}}
     taken = graded_class.classroom.submissions(s.ASSIGNMENT)
     for name in (*WRONG, *readable):
         assert hashes(taken[name]) == hashes(graded_class.inbox / name), name

@@ -25,7 +25,7 @@ from grader.vocabulary.define import load
 from grader.vocabulary.results import Graded
 from tests.attacks import everywhere
 from tests.attacks import submissions as s
-from tests.attacks.attack import Attack, make, outputs
+from tests.attacks.attack import Attack, make, outputs, together
 from tests.hidden_texts import assert_tells_nothing
 from workbook import assignments
 from workbook.assignments import Assignment
@@ -60,14 +60,6 @@ def all_attacks() -> list[Any]:
     ]
 
 
-def submission(assignment: Assignment, attack: Attack) -> list[Attack]:
-    """The attacks in the same submission as an attack, with it; the first one is its student."""
-    first = attack.beside or attack.name
-    found = [one for one in attacks(assignment) if first in (one.name, one.beside)]
-    assert found[0].name == first, f"{attack.name} is to be tried beside {first}, an earlier one"
-    return found
-
-
 @pytest.fixture(scope="module")
 def results(
     class_home_of_module: Path, request: pytest.FixtureRequest
@@ -83,7 +75,7 @@ def results(
     def graded(assignment: Assignment) -> dict[str, Graded]:
         classroom = Classroom(class_home_of_module / assignment.short)
         for attack in [one["attack"] for one in tried if one["assignment"] is assignment]:
-            first, *others = submission(assignment, attack)
+            first, *others = together(attack, attacks(assignment))
             to = classroom.submission(first.name, assignment.name)
             if not to.exists():
                 to.parent.mkdir(parents=True)
@@ -101,9 +93,9 @@ def test_an_attack_gains_nothing(
     results: Callable[[Assignment], dict[str, Graded]],
 ) -> None:
     """Its marks are those of the work in it, it saw nothing, and it is flagged."""
-    together = submission(assignment, attack)
-    others = [other for other in together if other is not attack]
-    assert_gains_nothing(attack, results(assignment)[together[0].name], *others)
+    first, *_ = tried = together(attack, attacks(assignment))
+    others = [other for other in tried if other is not attack]
+    assert_gains_nothing(attack, results(assignment)[first.name], *others)
 
 
 def assert_gains_nothing(attack: Attack, graded: Graded, *others: Attack) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
-from grader.vocabulary.results import CheckResult, Flag, Graded, Verdict
+from grader.vocabulary.results import CheckResult, Flag, Graded, Standing, Verdict
 from workbook import assignments
 from workbook.assignments import Assignment
 
@@ -95,6 +95,8 @@ def fake_key(work: Path, assignment: str, settings: Settings) -> str:
 def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
     """Marks by the text of the solution cell: `number = 0.5` earns half of each check.
 
+    `figure = 2` is a figure for the leaderboard.
+
     Other code in it makes this fake grader misbehave; see the tests.
     """
     notebook = json.loads(_notebook(work, assignment).read_text())
@@ -117,6 +119,9 @@ def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
                 status=status,  # type: ignore[arg-type]
                 credit=credit,
                 rationale="" if credit == 1 else f"The number is {credit}.",
+                standing=Standing(value=words["figure"], text="fast")
+                if "figure" in words
+                else None,
             )
             for id in (f"{short}.first", f"{short}.second")
         ),

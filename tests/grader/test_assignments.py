@@ -188,11 +188,13 @@ def assert_passes(results: dict[str, CheckResult]) -> None:
     assert not wrong, wrong[0]
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_solution_with_other_secret_inputs(
     assignment: Assignment, number: int, judge: Judge, solved: Callable[[Assignment], Run]
 ) -> None:
+    """Two others are in `test_solution` and `test_solution_of_any_student`."""
     assert_passes(judge(assignment, solved(assignment).handed, number=number))
 
 

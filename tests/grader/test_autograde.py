@@ -51,6 +51,7 @@ def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignmen
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
     work = {f"s{n}": f"{trace}number = {n / 4}" for n in range(5)}
+    work["s1"] += "\nfigure = 2"
     where = hand_in(class_home, toy, {**work, "twin": work["s4"]})
     (where.inbox / "eve.zip").write_text("no zip")
     intake.take_inbox(where, toy, where.inbox)
@@ -65,6 +66,12 @@ def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignmen
     }
     assert (tmp_path / "trace").read_text() == "x" * 5  # twins have one result
 
+    def figures(student: str) -> list[float]:
+        checks = where.results("a9__toy")[student].verdict.checks
+        return [check.standing.value for check in checks if check.standing]
+
+    assert (figures("s0"), figures("s1")) == ([], [2, 2])
+
     before = where.gradebook.read_bytes()
     second = run(where, toy)
 
@@ -73,11 +80,12 @@ def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignmen
     assert (tmp_path / "trace").read_text() == "x" * 5
     assert where.gradebook.read_bytes() == before
 
-    pack(where.inbox / "s1.zip", {"a9.ipynb": answered(toy, f"{trace}number = 1")})
+    pack(where.inbox / "s1.zip", {"a9.ipynb": answered(toy, f"{trace}number = 1\nfigure = 3")})
     intake.take_inbox(where, toy, where.inbox)
     third = run(where, toy)
 
     assert third.graded == ("s1",)
+    assert figures("s1") == [3, 3]  # the new one, in place of the old one
     assert scores(where)["s1"] == 15
 
     assert len(run(where, toy, force=True).graded) == 6

@@ -14,7 +14,7 @@ from a_class import answered, classroom, fake_grade, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.classroom import deadlines, gradebook, intake, late_penalties, roster, standings
+from grader.classroom import deadlines, gradebook, intake, late_penalties, lateness, roster
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
 from workbook.assignments import Assignment, programs_on_path
@@ -274,9 +274,9 @@ def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assi
 
     assert ours == {"anna": 2, "eve": 8, "max": 7.5, "nil": 0, "now": 0, "who": 0}
     for student, lost in ours.items():
-        standing = standings.standing(where, toy, student, {"max": 7.5, "nil": 0}.get(student, 15))
-        assert standing is not None
-        assert standing.penalty == lost, student
+        late = lateness.of(where, toy, student, {"max": 7.5, "nil": 0}.get(student, 15))
+        assert late is not None
+        assert late.penalty == lost, student
     (mark,) = (mark for mark in gradebook.marks(where, toy.name) if mark.student == "anna")
     assert mark.due == datetime.datetime(2026, 10, 26, 11)
     assert mark.total == 13
@@ -321,9 +321,9 @@ def test_rules(tmp_path: Path, toy: Assignment, rule: str, lost: float) -> None:
     where = say(classroom(tmp_path), f"[a9__toy]\ndue = 2026-10-24T10:00:00Z\n{rule}\n")
     write(where, toy, "eve", "2026-10-26 11:30:00 UTC", "number = 1")
     assert penalties(where) == {"eve": lost}
-    standing = standings.standing(where, toy, "eve", 15)
-    assert standing is not None
-    assert (standing.days, standing.penalty) == (3, lost)
+    late = lateness.of(where, toy, "eve", 15)
+    assert late is not None
+    assert (late.days, late.penalty) == (3, lost)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from grader.cli import app
 from grader.pages import class_report, feedback
 from grader.pages.boxes import boxes
 from grader.vocabulary import own
-from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
+from grader.vocabulary.results import CheckResult, Flag, Graded, Standing, Stopped, Verdict
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"
@@ -68,12 +68,17 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
     (where.inbox / "eve.zip").write_text("no zip")
     records = {record.source: record for record in intake.take_inbox(where, toy, where.inbox)}
     good = result("a9.first", 1)
+
+    def placed(check: CheckResult, value: float, alias: str = "") -> CheckResult:
+        figure = Standing(value=value, text=f"×{value:.1f}", alias=alias)
+        return check.model_copy(update={"id": "a9.second", "standing": figure})
+
     wrong = "Rows differ in {} of 50, by up to {}."
     hostile = graded(
         toy,
         "d" * 64,
         result("a9.first", 0, f"It said {ATTACK}", help=ATTACK),
-        good.model_copy(update={"id": "a9.second"}),
+        placed(good, 2.04, f"Speedy{ATTACK}"),
         flags=(Flag(kind="edited cell", detail=f"a9.first was edited {ATTACK}"),),
         notebook=answered(toy, "number = 0", "Because.").decode(),
         errors=(Stopped(cell=7, name=f"E{ATTACK}", message=ATTACK),),
@@ -84,7 +89,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
         + f"\x1b[31mthe end {ATTACK}\n",
     )
     results = {
-        "anna": graded(toy, "a" * 64, good, result("a9.second", 1)),
+        "anna": graded(toy, "a" * 64, good, placed(result("a9.second", 1), 2.01, "CMD")),
         "bob_41": graded(
             toy,
             "b" * 64,
@@ -96,7 +101,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
             toy,
             "c" * 64,
             good,
-            result("a9.second", 0.5, wrong.format(12, "1e-3")),
+            placed(result("a9.second", 0.5, wrong.format(12, "1e-3")), 11.2, "Speedy"),
             flags=(Flag(kind="looked for the judge", detail="It read /proc."),),
             me=(own.DEFAULT,),
         ),
@@ -203,6 +208,48 @@ def test_the_class_report_finds_what_wrong_answers_share(a_class: Classroom) -> 
     assert '<td>Cy_Li_77, bob_41</td><td>same data</td><td>They left me = "self-study"' in text
     assert "5 submissions" in text
     assert "Median 11.2, mean 10.6, from 5 to 15." in text
+
+
+def test_the_class_reads_places_and_aliases_and_no_ids(
+    a_class: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, cy, cmd = (page(a_class, who) for who in ("anna", "Cy_Li_77", "cmd"))
+    assert (
+        "has place 2 of 3, with ×2.0; the best is ×11.2. The class reads your place under" in anna
+    )
+    assert "<bdi>CMD (2)</bdi> <b>(you)</b>" in anna  # another student has the id cmd
+    assert "has place 1 of 3, with ×11.2. The class reads" in cy
+    assert "under your alias, <bdi>Speedy</bdi>" in cy
+    assert "has place 2 of 3, with ×2.0; the best is ×11.2" in cmd
+    assert "under “no name”, because there is no alias of yours that can be shown" in cmd
+    for text in (anna, cy, cmd):
+        table = text.partition("<h2>Fastest</h2>")[2].partition("<h2>")[0]
+        assert [row.split("</td>")[0] for row in table.split('<tr><td class="number">')[1:]] == [
+            *("1", "2", "2")
+        ]
+        assert table.count("no name</span>") == 1
+        assert not any(id in table for id in ("anna", "Cy_Li_77", "Cy Li", "cmd"))
+    for who in ("bob_41", "eve"):
+        assert "Fastest" not in page(a_class, who)
+    report = (a_class.report / "a9__toy.html").read_text()
+    table = report.partition("<h2>Fastest</h2>")[2].partition("<h2>")[0]
+    assert "<td>anna</td><td><bdi>CMD</bdi></td><td><bdi>CMD (2)</bdi></td>" in table
+    assert table.count("<rect") == 3
+    # With two students, a table would tell each of them who has the other place.
+    rules = a_class.home / "grades.toml"
+    before = {path: path.read_text() for path in a_class.feedback.rglob("*.html")}
+    try:
+        rules.write_text('[excused]\na9 = ["cmd"]\n')
+        monkeypatch.setattr("grader.classroom.grade_rules._check_names", lambda *_: None)
+        feedback.write_feedback(a_class, toy)
+        text = page(a_class, "anna")
+        assert "Fastest" not in page(a_class, "cmd")
+    finally:
+        rules.unlink()
+        for path, former in before.items():
+            path.write_text(former)
+    assert "Your submission has place 2 of 2, with ×2.0.</p>" in text
+    assert "Speedy" not in text
 
 
 def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: Assignment) -> None:

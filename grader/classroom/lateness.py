@@ -7,13 +7,12 @@ import datetime
 
 from workbook.assignments import Assignment
 
-from . import times
+from . import deadlines, times
 from .classroom import Classroom
-from .deadlines import of, utc
 
 
 @dataclasses.dataclass(frozen=True)
-class Standing:
+class Lateness:
     """How a student's submission stands to the due date.
 
     Attributes:
@@ -31,14 +30,14 @@ class Standing:
     penalty: float
 
 
-def standing(
+def of(
     classroom: Classroom, assignment: Assignment, student: str, score: float | None = None
-) -> Standing | None:
+) -> Lateness | None:
     """How a student's submission stands to the due date; None where no due date is known.
 
     Example::
 
-        late = standing(classroom, forest, "anna", score=72)
+        late = lateness.of(classroom, forest, "anna", score=72)
         f"{late.days} days late: {late.penalty:g} points less"
 
     Args:
@@ -50,7 +49,7 @@ def standing(
     Raises:
         WorkbookError: `deadlines.toml` is wrong, or the assignment is not built.
     """
-    deadline = of(classroom, assignment.name)
+    deadline = deadlines.of(classroom, assignment.name)
     if deadline is None:
         return None
     submitted = handed_in(classroom, assignment.name, student)
@@ -60,10 +59,10 @@ def standing(
     if days and submitted:
         from .late_penalties import points  # late: nbgrader takes seconds to import
 
-        seconds = (submitted - utc(deadline.due_for(student))).total_seconds()
+        seconds = (submitted - deadlines.utc(deadline.due_for(student))).total_seconds()
         penalty = points(deadline, student, most if score is None else score, most, seconds)
-    return Standing(
-        due=utc(deadline.due_for(student)),
+    return Lateness(
+        due=deadlines.utc(deadline.due_for(student)),
         extension=deadline.extension(student),
         submitted=submitted,
         days=days,
