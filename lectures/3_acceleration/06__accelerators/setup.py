@@ -1,4 +1,4 @@
-"""For 06__accelerators: files, who computes which operators, times, mistakes."""
+"""For 06__accelerators: files, who computes which operators, times."""
 
 from __future__ import annotations
 
@@ -135,18 +135,19 @@ def compared(file: Path, times: pd.DataFrame, limit: float = 0.0) -> Premise:
 
 
 def served(models: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
-    """Read perf_analyzer's reports `NAME.TURN.csv`, with 1 and with 8 clients each.
+    """Read perf_analyzer's reports `NAME.TURN.csv`, with one client each.
 
     Returns:
-        One row per model, of its best turns: `compute, ms`, the server's count per picture with 1
-        client; `per s, 1` and `per s, 8`, pictures per second with 1 and with 8 clients.
+        One row per model, of its best turns: `compute, ms`, the server's count per picture, and
+        `per s`, pictures per second.
     """
     rows = {}
     for name in names:
         each = measure.read_reports(*(models / f"{name}.{n + 1}.csv" for n in range(turns)))
-        one, eight = (each[each["concurrency"] == clients] for clients in (1, 8))
-        best = one["compute_infer_ms"].min(), one["throughput"].max(), eight["throughput"].max()
-        rows[name] = dict(zip(("compute, ms", "per s, 1", "per s, 8"), best, strict=True))
+        rows[name] = {
+            "compute, ms": each["compute_infer_ms"].min(),
+            "per s": each["throughput"].max(),
+        }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -154,23 +155,3 @@ def providers(server: Triton, model: str) -> str:
     """The providers with which a model was loaded last, from the server's log; "" if never."""
     found = re.findall(rf"'{model}' version .* providers (.*), requests", server.log_text())
     return str(found[-1]) if found else ""
-
-
-def mistakes(server: Triton) -> made.Results:
-    """Provoke mistakes with accelerators: two that are refused, and two without effect."""
-    parameter = 'name: "openvino" parameters { key: "precision" value: "FP16" }'
-
-    def line(kind: str, entry: str) -> made.Change:
-        right = 'cpu_execution_accelerator: [ { name: "openvino" } ]'
-        return made.config(right, f"{kind}_execution_accelerator: [ {{ {entry} }} ]")
-
-    return made.provoke(
-        server,
-        "compiled_openvino",
-        {
-            "an accelerator that does not exist": line("cpu", 'name: "openvno"'),
-            "a GPU's accelerator on the CPU": line("cpu", 'name: "tensorrt"'),
-            "OpenVINO in the list for GPUs": line("gpu", 'name: "openvino"'),
-            "a parameter of OpenVINO": line("cpu", parameter),
-        },
-    )

@@ -1,4 +1,4 @@
-"""For 08__clients: the models' files, premises, one client for the scoreboard, a figure."""
+"""For 08__clients: the network's file, premises, one client for the scoreboard."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import pandas as pd
 
 from workbook.lessons import formats, scoreboard
 from workbook.lessons.premises import Premise, steady
-from workbook.lessons.shared import thumbnail
-from workbook.measure import style
 from workbook.server import Triton
 
 
 def prepare(models: Path) -> None:
-    """Write the models' files, and 200 pictures with the answers that the network gives."""
+    """Write the network's file, and 200 pictures."""
     formats.save_torchscript(models / "batched/1/model.pt")
-    thumbnail.save(models / "thumbnail/1/model.onnx")
     np.save(models / "pictures.npy", formats.pictures())
-    np.save(models / "logits.npy", formats.reference())
 
 
 def repeats(per_s: pd.Series, factor: float = 1.6) -> Premise:
@@ -41,11 +37,6 @@ def cores_free(table: pd.DataFrame) -> Premise:
         f"while both instances computed, a picture took {times:.1f} times as long, so they "
         "had less than two cores: close other programs",
     )
-
-
-def changed(server: Triton) -> int:
-    """How many verdicts of `batched` on the 200 pictures are not those of the network."""
-    return formats.changed(formats.served_logits(server, "batched"))
 
 
 def one_client(under_way: int, count: int = 400) -> scoreboard.Measure:
@@ -79,19 +70,3 @@ def one_client(under_way: int, count: int = 400) -> scoreboard.Measure:
         return {"throughput": count / seconds, "p50_ms": float(p50), "p99_ms": float(p99)}
 
     return measured
-
-
-def draw(ms: pd.DataFrame) -> style.Picture:
-    """Each request's latency from its planned time; a column per kind of client."""
-    words = ", ".join(
-        f"{name}: the last answer after {each.dropna().iloc[-1]:.0f} ms"
-        for name, each in ms.items()
-    )
-    figure = style.Picture(8, 3, f"Latency at a rate above capacity. {words}")
-    axes = figure.subplots()
-    style.panel(axes, "From the planned time to the answer, in ms", below="request")
-    for (name, each), colour in zip(ms.items(), style.COLOURS, strict=False):
-        axes.plot(np.arange(len(each)), each, ".", markersize=3, color=colour, label=name)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, markerscale=4)
-    return figure

@@ -1,8 +1,7 @@
-"""What 08__clients takes for a measurement, and what its figure says."""
+"""What 08__clients takes for a measurement."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from workbook.lessons import units
@@ -21,9 +20,3 @@ def test_two_instances_need_two_cores() -> None:
     assert setup.cores_free(pd.DataFrame({"ms per picture": [2.6, 3.1]}, names))
     taken = setup.cores_free(pd.DataFrame({"ms per picture": [2.6, 6.0]}, names))
     assert "2.3 times as long" in taken.differs
-
-
-def test_the_figure_says_when_the_last_answer_came() -> None:
-    figure = setup.draw(pd.DataFrame({"no bound": [10.0, 200.0], "turned away": [10.0, np.nan]}))
-    assert "no bound: the last answer after 200 ms" in figure.description
-    assert "turned away: the last answer after 10 ms" in figure.description
