@@ -2,10 +2,9 @@
 
 documents.steps(models)         # the corrections of the config for vLLM
 documents.build()               # the command for trtllm-build, option by option
-documents.arguments()           # vLLM's engine arguments that matter
 documents.compared()            # the table "TensorRT vs TensorRT-LLM", corrected
 
-Sources, read in November 2026: vLLM 0.32 (vllm/engine/arg_utils.py); NVIDIA/TensorRT-LLM
+Sources, read in November 2026: NVIDIA/TensorRT-LLM
 (tensorrt_llm/commands/build.py of 0.14, the migration guide "TensorRT Backend Removed",
 triton_backend/all_models/llmapi); Triton's guide "Deploying an LLM with Triton and TRT-LLM".
 """
@@ -47,22 +46,6 @@ BUILD_OPTIONS = (
     "--checkpoint_dir", "--model_config", "--build_config", "--output_dir", "--max_batch_size",
     "--max_input_len", "--max_seq_len", "--max_beam_width", "--max_num_tokens", "--opt_num_tokens",
 )  # fmt: skip
-#: Engine argument → its default in vLLM 0.32, and what it decides.
-ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "model": ("", "hub name or folder of the weights; at work, the whole path"),
-    "dtype": ("auto", "type of weights and activations"),
-    "quantization": (None, "awq, gptq, fp8 …: smaller weights"),
-    "max_model_len": (None, "tokens of prompt and answer; else the model's own limit"),
-    "max_num_seqs": (None, "requests in one step at most"),
-    "max_num_batched_tokens": (None, "tokens in one step at most"),
-    "gpu_memory_utilization": (0.92, "share of the GPU's memory, for weights and cache"),
-    "enable_prefix_caching": (None, "keys and values of equal beginnings are kept"),
-    "enforce_eager": (False, "no CUDA graphs: starts sooner, runs slower"),
-    "tensor_parallel_size": (1, "GPUs that share each layer"),
-    "pipeline_parallel_size": (1, "groups of GPUs, each with some layers"),
-    "enable_lora": (False, "LoRA adapters, listed in multi_lora.json"),
-    "disable_log_stats": (False, "true: no metrics"),
-}
 #: The slides' table: characteristic → what it says of TensorRT, what it says of TensorRT-LLM, and
 #: a correction; "" where the row still holds.
 _COMPARED = {
@@ -173,15 +156,6 @@ def build(line: str = BUILD) -> pd.DataFrame:
             "in its place until 1.2": before,
             "in model.yaml today": today,
         }
-    return pd.DataFrame(rows).T
-
-
-def arguments() -> pd.DataFrame:
-    """vLLM's engine arguments that matter: `default` and `decides`, by name."""
-    rows = {
-        name: {"default": "–" if value in (None, "") else str(value), "decides": text}
-        for name, (value, text) in ARGUMENTS.items()
-    }
     return pd.DataFrame(rows).T
 
 

@@ -1,21 +1,17 @@
-"""For 11__llm_backends: what an engine counts, and Transformers beside it.
+"""For 11__llm_backends: what an engine counts.
 
 measured.counts(lab, "vllm_model")          # the engine's metrics, from Triton's metrics port
-measured.steps(lengths, rate)               # how many steps answers need, and how long one took
 measured.most_running(lab, "vllm_model")    # how many requests it computes together
 """
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
-from setup import has_vllm, weights
+from setup import has_vllm
 from workbook import measure
 from workbook.lessons.premises import Premise
 from workbook.measure import generation
@@ -45,85 +41,6 @@ def repeated(rounds: pd.DataFrame) -> Premise:
         f"of {len(rounds)} rounds of {spread.idxmax()!r}, the best had {spread.max():.1f} times "
         "the tokens per second of the second best; other programs may have taken the cores",
     )
-
-
-def static(lengths: Sequence[int], batch: int, rounds: int = 3) -> pd.DataFrame:
-    """Tokens per second of Transformers in this process, in static batches.
-
-    A batch ends with its longest answer; only tokens that were asked for count. Transformers
-    computes with one thread: for so small a network more threads only wait.
-
-    Returns:
-        One row per round; one column, `Transformers`.
-    """
-    generate(PROMPTS[2:3], 4)  # warm
-    found = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for first in range(0, len(lengths), batch):
-            wanted = lengths[first : first + batch]
-            generate([PROMPTS[2]] * len(wanted), int(max(wanted)))
-        found.append(sum(lengths) / (time.perf_counter() - began))
-    return pd.DataFrame({"Transformers": found})
-
-
-def steps(lengths: Sequence[int], rate: pd.Series[float], rows: int = CLIENTS) -> pd.DataFrame:
-    """How many steps all answers need at least, and how long a step took.
-
-    A step writes one token for each row of a batch. A static batch ends with its longest answer; in
-    a continuous one, the next answer takes the row that is free first. Without vLLM, one request is
-    answered after the other.
-
-    Args:
-        lengths: tokens of each answer, in the order in which they are asked for.
-        rate: tokens per second of each way, by its name.
-
-    Returns:
-        One row per way: `steps`, `ms per step`.
-    """
-    wanted = [int(length) for length in lengths]
-    free = [0] * rows  # the step after which each row is free
-    for length in wanted:
-        free[free.index(min(free))] += length
-    needed = {
-        "served, 1 client": sum(wanted),
-        "served, 8 clients": max(free) if has_vllm() else sum(wanted),
-        "Transformers": sum(max(wanted[n : n + rows]) for n in range(0, len(wanted), rows)),
-    }
-    table = pd.DataFrame({"steps": needed})
-    table["ms per step"] = 1000 * sum(wanted) / (table["steps"] * rate)
-    return table
-
-
-@functools.cache
-def _network() -> tuple[Any, Any]:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
-
-    torch.set_num_threads(1)
-    logging.disable_progress_bar()
-    network = AutoModelForCausalLM.from_pretrained(weights()).eval()
-    return AutoTokenizer.from_pretrained(weights()), network
-
-
-def generate(prompts: Sequence[str], tokens: int) -> list[str]:
-    """Write the likeliest tokens after each prompt, by Transformers in this process, as one batch.
-
-    Args:
-        tokens: the number of tokens for each prompt.
-    """
-    import torch
-
-    words, network = _network()
-    given = words(list(prompts), padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        found = network.generate(
-            **given, max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False,
-            pad_token_id=words.pad_token_id,
-        )  # fmt: skip
-    new = found[:, given["input_ids"].shape[1] :]
-    return [words.decode(row, skip_special_tokens=True) for row in new]
 
 
 def counts(server: Server, model: str) -> pd.Series[float]:

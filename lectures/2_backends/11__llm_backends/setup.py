@@ -1,4 +1,4 @@
-"""For 11__llm_backends: a Llama behind the vLLM backend, compared with Transformers.
+"""For 11__llm_backends: a Llama behind the vLLM backend.
 
 print(setup.engine())                                   # the engine: vLLM, or Transformers
 setup.write_model(models)                               # config.pbtxt, 1/model.json, the weights

@@ -1,4 +1,4 @@
-"""For 05__precision: the network and pictures, premises, and three mistakes."""
+"""For 05__precision: the network and pictures, a premise, and the program of the task."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ import pandas as pd
 from workbook import zoo
 from workbook.common.errors import WorkbookError
 from workbook.lessons import formats
-from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
 from workbook.lessons.shared import quiet
-from workbook.server import Triton
 
 #: Pictures for the calibration.
 _CALIBRATION = 200
 
 
 def prepare(models: Path) -> None:
-    """Write the network as ONNX for three models, and two sets of pictures.
+    """Write the network as ONNX, a copy of it for `compiled`, and two sets of pictures.
 
     `network.onnx` has an input `image` (rows, 3, 64, 64) and an output `logits`. `pictures.npy` are
     the 200 pictures of `formats`; `training.npy` are 200 of those that the network was trained on.
@@ -37,17 +35,21 @@ def prepare(models: Path) -> None:
     logging.getLogger().setLevel(logging.ERROR)  # quantize_static advises to pre-process
     file = models / "network.onnx"
     formats.save_onnx(file)
-    for name in ("compiled", "brain"):
-        (models / name / "1").mkdir(exist_ok=True)
-        shutil.copy(file, models / name / "1/model.onnx")
+    (models / "compiled/1").mkdir(exist_ok=True)
+    shutil.copy(file, models / "compiled/1/model.onnx")
     np.save(models / "pictures.npy", formats.pictures())
     files = zoo.data.focus_files("train")[0][:_CALIBRATION]
     np.save(models / "training.npy", zoo.data.pixels(files))
 
 
-def repeated(table: pd.DataFrame, *names: str, factor: float = 1.4) -> Premise:
-    """Premise: repeated measurements of these models' compute times agree within a factor."""
-    return steady([1.0, table.loc[list(names), "spread"].max()], factor)
+def repeated(rounds: pd.DataFrame, *names: str, factor: float = 1.4) -> Premise:
+    """Premise: these models' compute times agree within a factor, the least and the middle round.
+
+    Args:
+        rounds: one row per model, one column per round.
+    """
+    times = rounds.loc[list(names)]
+    return steady([1.0, (times.median(axis=1) / times.min(axis=1)).max()], factor)
 
 
 def quantize(models: Path) -> None:
@@ -68,27 +70,3 @@ def quantize(models: Path) -> None:
             where="models/hurried/quantize.py",
             todo="Correct the program, save it, and run the cell again.",
         )
-
-
-def mistakes(server: Triton) -> made.Results:
-    """Provoke mistakes with precisions: a file in fp16 throughout, and two wrong types."""
-    return made.provoke(
-        server,
-        "compiled",
-        {
-            "a file whose inputs are fp16, too": _whole,
-            "an input in fp16": made.config(
-                'name: "image"\n  data_type: TYPE_FP32', 'name: "image"\n  data_type: TYPE_FP16'
-            ),
-            "a type that does not exist": made.config("TYPE_FP32", "TYPE_FLOAT16"),
-        },
-    )
-
-
-def _whole(home: Path) -> str:
-    import onnx
-    from onnxconverter_common import float16
-
-    file = home / "1/model.onnx"
-    onnx.save(float16.convert_float_to_float16(onnx.load(file)), file)
-    return "convert_float_to_float16 without keep_io_types"

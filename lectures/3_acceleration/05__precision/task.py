@@ -18,7 +18,7 @@ def start(folder: Path) -> Triton:
     """Start a server with the model as the notebook has it."""
     here = Path(__file__).parent
     compiled = here.parent / "04__compile/models/compiled"
-    files.place(folder, compiled, here / "models/brain", here / "models/hurried")
+    files.place(folder, compiled, here / "models/hurried")
     setup.prepare(folder)
     setup.quantize(folder)
     return laboratory(folder, only=["hurried"])
