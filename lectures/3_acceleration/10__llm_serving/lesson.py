@@ -6,9 +6,9 @@
 # %% [markdown]
 # # LLM serving
 #
-# **Question.** A language model computes its answer token by token, for many users at once. Who waits for whom, and which way of serving makes the waits short?
+# **Question.** A language model (LLM) computes its answer token by token, for many users at once. Who waits for whom, and which way of serving makes the waits short?
 #
-# vLLM and its config are in [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb), streaming is in [lecture 1](../../1_architecture/11__generate/11__generate.ipynb). Here a Llama of 40 million random weights answers: its words mean nothing, only their times count.
+# A small Llama answers, with 40 million random weights: its words mean nothing, only their times count. Streaming is from [lecture 1](../../1_architecture/11__generate/11__generate.ipynb), vLLM from [lecture 2](../../2_backends/11__llm_backends/11__llm_backends.ipynb).
 
 # %%
 import llama_page  # its table, and what a GPU has measured
@@ -24,15 +24,23 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # %% [markdown]
 # ## One user
 #
-# Four deployments of the same weights. `one`, `two` and `static` are Hugging Face's model in the Python backend, with one core per instance. `engine` is vLLM, on all cores; its arguments are in `model.json`. A user sees two times: the *time to first token*, and the *time between tokens*. `ask` notes when each piece of an answer comes.
+# Three deployments of the same weights:
+#
+# - `one`: Hugging Face's model in the Python backend, one request at a time, on one core.
+# - `static`: the same, but up to eight requests share one call.
+# - `engine`: vLLM, on all cores. vLLM makes the batches itself, so its config has no `max_batch_size`.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
-# grep -E 'batch|instance|threads' one/config.pbtxt
-# for name in two static; do
-#   echo; diff one/config.pbtxt $name/config.pbtxt | grep '^> [^#]'
+# for name in one static engine; do
+#   echo "-- $name"; grep -E 'backend|batch|instance|threads' $name/config.pbtxt
 # done
-# echo; cat engine/1/model.json
+# echo '-- arguments of engine:'; cat engine/1/model.json
+
+# %% [markdown]
+# A user sees two times: from the question to the *first token*, and *between tokens*, while the answer grows.
+#
+# `ask` sends a request to `generate_stream`, which sends the answer piece by piece, and notes when each piece comes. Then one user asks each deployment, once to warm up and five times; the best counts. `NaN`: there is no such time.
 
 # %% tags=["triton"]
 import json
@@ -89,11 +97,11 @@ claim(
 )
 
 # %% [markdown]
-# `one` and `static` send nothing before the answer is complete, so there is no time between tokens (`NaN`). What do all cores bring one user of `engine`?
+# `one` and `static` send nothing before the answer is complete.
 #
 # ## Eight users
 #
-# Eight users ask for 16 answers, of 4 to 64 tokens. `static` gives up to eight to one call of Hugging Face's `generate`: each step computes a token for every row.
+# Eight users ask for 16 answers, of 4 to 64 tokens. In `static`, Triton's dynamic batcher gives up to eight requests to one call of Hugging Face's `generate`. It pads the prompts to one length, a *row* each. Then each step makes one more token for every row.
 
 # %%
 predict(
@@ -131,7 +139,7 @@ def crowd(model, lengths, users=8):
 
 # %% tags=["triton"]
 runs = {}
-for name in ("one", "two", "static", "engine"):
+for name in ("one", "static", "engine"):
     crowd(name, [2] * 8)  # warm
     runs[name] = crowd(name, lengths)
 
@@ -145,7 +153,7 @@ mixed = {name: [run["tokens"].sum() / run["end"].max(), short(run)] for name, ru
 pd.DataFrame(mixed, ["tokens per s", "a short answer, s"]).T.round(2)
 
 # %%
-display(setup.plot({name: runs[name] for name in ("one", "static", "engine")}))
+display(setup.plot(runs))
 batches = setup.batches(runs["static"])
 late = (batches["first_end"] / batches["longest"]).min()
 useful = batches["tokens"].sum() / (batches["rows"] * batches["longest_tokens"]).sum()
@@ -163,238 +171,14 @@ claim(
 )
 
 # %% [markdown]
-# The rows of a *static* batch end together. vLLM chooses its rows anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching*. But `engine` also has all cores, `static` has one. How much is the batching? Answers of one length will show it, at the end.
-
-# %% [markdown]
-# ## Your own loop
+# In the picture, all answers of a *static* batch end together: who wanted few tokens waits for who wanted many.
 #
-# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the token loop itself, in BLS: for each new token a request to the network, with the *whole* text. `loop` ([model.py](models/loop/1/model.py)) keeps the *keys and values*, what attention has computed for earlier tokens, and sends the new token alone. `whole` is `loop` without this. Their network, `step`, has 5 million weights.
-#
-# ```python
-# for _ in range(count):
-#     scores, present = step(text[done:], past)  # a request to the network
-#     if self.cache:
-#         past, done = present, len(text)
-#     text.append(draw(scores, top_p, random))  # from the likeliest, together of this probability
-# ```
-
-# %% language="bash" tags=["triton"]
-# cd $TRITON_MODELS
-# cp -rT loop whole
-# sed -i 's/"yes"/"no"/' whole/config.pbtxt  # the parameter `cache`
-# curl -sX POST $TRITON_HTTP/v2/repository/models/whole/load
-
-# %%
-predict_curve(
-    "serving.cache",
-    "An answer of 16 tokens: whole takes how many times as long as loop?",
-    x=[25, 100, 200, 400],
-    y_range=(0, 30),
-    unit="times",
-    below="tokens of the text before it",
-)
-
-
-# %% tags=["triton"]
-def write(model, text, count=16):
-    """Send a text of this many tokens to a loop; return the answer's milliseconds."""
-    ids = np.random.default_rng(text).integers(10, 2000, text).tolist()
-    tensors = (("ids", "INT64", ids), ("count", "INT32", [count]), ("top_p", "FP32", [0.9]))
-    inputs = [dict(name=n, datatype=t, shape=[len(data)], data=data) for n, t, data in tensors]
-    began = time.perf_counter()
-    http.post(f"/{model}/infer", json={"inputs": inputs}).raise_for_status()
-    return 1000 * (time.perf_counter() - began)
-
-
-def steps():
-    """How many steps the network has computed, and for how many milliseconds."""
-    time.sleep(0.1)  # the server counts a request a moment after it has answered it
-    spent = http.get("/step/stats").json()["model_stats"][0]["inference_stats"]["compute_infer"]
-    return np.array([spent["count"], spent["ns"] / 1e6])
-
-
-# %% tags=["triton"]
-texts = [25, 100, 200, 400]
-rounds_of_loops = [
-    {name: [write(name, n) for n in texts] for name in ("loop", "whole")} for _ in "1234"
-]
-ms = pd.concat(pd.DataFrame(each, texts) for each in rounds_of_loops[1:]).groupby(level=0).min()
-before = steps()
-total = write("loop", 25, 100)
-taken, computed = steps() - before
-print(f"{taken:.0f} steps of loop: {total / 100:.1f} ms each, {computed / 100:.1f} in the network")
-ms.round(0)
-
-# %%
-times = ms["whole"] / ms["loop"]
-grows = Premise(
-    ms["whole"].is_monotonic_increasing and ms["loop"][25] < ms["loop"][400],
-    "other programs took the cores",
-)
-compare_curve("serving.cache", texts, times, premise=grows)
-claim(
-    times[400] > 2 and times[400] > 1.3 * times[25] and taken == 100,
-    f"After 400 tokens of text, whole takes ×{times[400]:.1f} as long as loop, after 25 "
-    f"×{times[25]:.1f}.",
-    "Run the cell above again.",
-    premise=grows,
-    id="serving.cache",
-)
-
-# %% [markdown]
-# After 400 tokens, `loop` computes 400 + 15, `whole` 400 + 401 + … + 415: almost ×16. Less is gained: a step has a price even for one token (printed above), and each request of `loop` carries all keys and values.
-#
-# ## A long prompt
-#
-# Four answers of `engine` are under way. A fifth user sends a prompt of 400 tokens.
-
-# %%
-predict(
-    "serving.pause",
-    "What do the four see meanwhile?",
-    {
-        "nothing: it is one row more": "For an answer under way a step has one token. For the prompt "
-        "it has 400, and all rows wait for the end of the step.",
-        "one pause, several times as long as their usual gap": None,
-        "no token until the fifth user's answer is complete": "Only the prompt's step is long. "
-        "After it, the fifth answer is one row like the others.",
-    },
-)
-
-# %% tags=["triton"]
-WORDS = ["the", "of", "a", "to", "is", "in", "and", "or", "if", "for", "not", "list", "method"]
-usual = best["between tokens, ms"]["engine"] / 1000
-
-
-def prompt(count):
-    """A new prompt of this many tokens: each of the words is one."""
-    return " ".join(["the", *np.random.default_rng().choice(WORDS, count - 1)])
-
-
-def meanwhile(count):
-    """Four answers are under way when a prompt of `count` tokens comes: gaps of the four, in ms."""
-    with ThreadPoolExecutor(5) as pool:
-        others = [pool.submit(ask, "engine", "def f(x):", 60) for _ in range(4)]
-        time.sleep(15 * usual)
-        fifth = pool.submit(ask, "engine", prompt(count), 8)
-    gaps = 1000 * np.concatenate([np.diff(other.result()[1:]) for other in others])
-    usual_gap = np.median(gaps[gaps > 1])  # without pieces that were read together
-    return usual_gap, gaps.max(), 1000 * np.diff(fifth.result())[0]
-
-
-# %% tags=["triton"]
-columns_of_gaps = ["usual gap, ms", "longest gap, ms", "first token of the fifth, ms"]
-rounds = {count: [meanwhile(count) for _ in "123"] for count in (10, 200, 400)}
-pauses = pd.DataFrame(
-    {count: np.min(found, axis=0) for count, found in rounds.items()}, columns_of_gaps
-)
-pauses.T.round(0)
-
-# %%
-longest = pauses.loc["longest gap, ms"] / pauses.loc["usual gap, ms"]
-pause = "one pause, several times as long as their usual gap"
-compare(
-    "serving.pause",
-    pause if longest[400] > 3 else "nothing: it is one row more",
-    premise=Premise(longest[10] < longest[400], "other programs took the cores"),
-)
-claim(
-    longest[400] > 3 and longest[400] > 1.3 * longest[10],
-    f"The longest gap was ×{longest[400]:.0f} the usual one with a prompt of 400 tokens, "
-    f"×{longest[10]:.1f} with one of 10.",
-    "Run the cell before this one again.",
-    id="serving.pause",
-)
-
-# %% [markdown]
-# A step of vLLM computes one token for each answer under way. The step that takes in the new prompt computes its 400 tokens as well, the *prefill*. Everybody waits for its end.
-#
-# ## The same beginning
-#
-# Prompts often begin alike: with the same instructions. vLLM keeps the keys and values of prompts that it has answered.
-
-# %%
-predict(
-    "serving.prefix",
-    "A prompt of 400 tokens was answered. For which later one does the first token come much sooner?",
-    {
-        "only for an equal one": "Keys and values of a token depend on what stands before it, not on "
-        "what follows. So a beginning can be kept alone.",
-        "an equal one, and one that differs at its end": None,
-        "both, and one that differs in its first word": "After another first word, the keys and "
-        "values of all tokens are others.",
-        "for none": "So it is with Transformers, in vLLM's place. vLLM keeps them.",
-    },
-)
-
-# %% tags=["triton"]
-firsts = []
-for _ in range(5):
-    ms_of = {}
-    for count in (100, 400):
-        text = prompt(count)
-        texts_of = {"new": text, "equal": text, "another end": text[:-9] + " def"}
-        texts_of["another first word"] = "class" + text[3:]
-        for kind, each in texts_of.items():
-            sent, first = ask("engine", each, 2)[:2]
-            ms_of[count, kind] = 1000 * (first - sent)
-    firsts.append(pd.Series(ms_of))
-sooner = pd.concat(firsts, axis=1).min(axis=1).unstack(0)
-sooner.round(0)
-
-# %%
-least = setup.limit(1.5, without_vllm=0)
-gain = sooner.loc["new"] / sooner
-kept = gain[400]["another end"] > 1.5
-which = "an equal one, and one that differs at its end" if kept else "for none"
-new = setup.repeated([1 / each for each in firsts], factor=2.5)
-compare("serving.prefix", which, premise=new)
-claim(
-    min(gain[400][["equal", "another end"]])
-    > least * max(1, gain[400]["another first word"], gain[100]["equal"]),
-    f"Sooner by ×{gain[400]['equal']:.1f} if it is equal, ×{gain[400]['another end']:.1f} with another "
-    f"end, ×{gain[400]['another first word']:.1f} with another first word.",
-    "Run the cell before this one again.",
-    premise=new,
-    id="serving.prefix",
-)
-
-# %% [markdown]
-# This is *prefix caching*. So put first what all prompts share; a name or the time last. vLLM keeps full *blocks*, here of 128 tokens (`block_size`): three of 400 tokens, none of 100.
-#
-# ## Mistakes
-#
-# The context is 512 tokens, prompt and answer together. Which does the server refuse: a longer prompt, an answer without room, `infer`, `max_batch_size` 8?
-
-# %% tags=["triton"]
-too_long = {"text_input": prompt(600), "sampling_parameters": '{"max_tokens": 4}'}
-print("600 tokens:", http.post("/engine/generate", json=too_long).text, end="\n\n")
-
-pieces = len(ask("engine", prompt(500), 100)) - 1
-print(f"500 tokens, and max_tokens 100: {pieces} pieces came, and no error", end="\n\n")
-
-text = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["The"]}
-print("infer:", http.post("/engine/infer", json={"inputs": [text]}).text)
-
-# %%
-from workbook.lessons import mistakes
-
-refused = mistakes.provoke(lab, "engine", {"a batch size": mistakes.append("max_batch_size: 8")})
-refused
-
-# %%
-claim(
-    len(refused.refused) == 1 and pieces <= 12 and len(ask("engine", "The", 4)) == 5,
-    f"The config is refused; max_tokens was cut to the {pieces} tokens that the context has left, "
-    "without an error. engine still answers.",
-    "Run the cells of this section again.",
-    id="serving.mistakes",
-)
+# vLLM chooses anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching*. But `engine` has all cores, too. How much of its gain is the batching?
 
 # %% [markdown]
 # ## The Llama page's table
 #
-# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured Llama 2 7B on an A10G; its two instances had 8-bit weights. Our network is 175 times smaller. The last column is a GPU's, with 5 million weights, recorded by `docker/verify_gpu.sh` (–: not measured). So compare the gains only, in brackets. Now all answers have 12 tokens. Of three rounds the best counts.
+# If all answers have 12 tokens, a static batch loses nothing at its end. We add `two`, which is `one` with two instances. [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured the same on a GPU; the table's last column is a newer GPU (–: not measured). The networks differ, so compare the gains only, in brackets.
 
 # %% tags=["triton"]
 rates = {name: [] for name in ("one", "two", "static", "engine alone", "engine")}
@@ -421,17 +205,221 @@ claim(
 )
 
 # %% [markdown]
-# With answers of one length, `static` throws nothing away. What `engine` is still ahead is cores and program; the rest above is the batching.
+# Compare the last two numbers of the claim. With answers of one length, `engine` is ahead by its cores and its program only. With different lengths, it is ahead by its batching, too.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
-# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5). Nor were its answers equally long: 104 tokens for vLLM's one user, 142 for each of eight (tokens per second, times seconds). Today vLLM takes [several GPUs, and quantized weights](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/). Two instances on a GPU share [one device](../02__instances/02__instances.ipynb#Two-instances-on-one-GPU).
+# It says that dynamic batching brought ×5, and vLLM ×7 more. Its table has ×6.3 (66.5 / 10.6) and ×5.5 (363 / 66.5).
 #
 # </details>
+
+# %% [markdown]
+# ## Your own loop
 #
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) writes the token loop itself, in a Python model that asks another model of the server (BLS), here `step`:
+#
+# ```python
+# for _ in range(count):
+#     scores, present = step(text[done:], past)  # a request to the network
+#     if self.cache:
+#         past, done = present, len(text)
+#     text.append(draw(scores, top_p, random))  # top-p: one of the likeliest
+# ```
+#
+# `present` are the *keys and values*: what the network has computed for the tokens so far. [loop](models/loop/1/model.py) keeps them, and sends the new token only. `whole` does not: it sends the whole text.
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# cp -rT loop whole
+# sed -i 's/"yes"/"no"/' whole/config.pbtxt  # the parameter `cache`
+# curl -sX POST $TRITON_HTTP/v2/repository/models/whole/load
+
+
+# %% tags=["triton"]
+def write(model, text, count=16):
+    """Send a text of this many tokens to a loop; return the answer's milliseconds."""
+    ids = np.random.default_rng(text).integers(10, 2000, text).tolist()
+    tensors = (("ids", "INT64", ids), ("count", "INT32", [count]), ("top_p", "FP32", [0.9]))
+    inputs = [dict(name=n, datatype=t, shape=[len(data)], data=data) for n, t, data in tensors]
+    began = time.perf_counter()
+    http.post(f"/{model}/infer", json={"inputs": inputs}).raise_for_status()
+    return 1000 * (time.perf_counter() - began)
+
+
+def steps():
+    """How many requests the network has answered."""
+    time.sleep(0.1)  # the server counts a request a moment after it has answered it
+    return http.get("/step/stats").json()["model_stats"][0]["inference_count"]
+
+
+before = steps()
+write("loop", 25, 100)
+taken = steps() - before
+print(f"{taken} requests to the network for 100 tokens")
+
+# %%
+predict_curve(
+    "serving.cache",
+    "An answer of 16 tokens: whole takes how many times as long as loop?",
+    x=[25, 100, 200, 400],
+    y_range=(0, 30),
+    unit="times",
+    below="tokens of the text before it",
+)
+
+
+# %% tags=["triton"]
+texts = [25, 100, 200, 400]
+rounds_of_loops = [
+    {name: [write(name, n) for n in texts] for name in ("loop", "whole")} for _ in "1234"
+]
+ms = pd.concat(pd.DataFrame(each, texts) for each in rounds_of_loops[1:]).groupby(level=0).min()
+ms.round(0)  # of an answer of 16 tokens, the best of three; a row per length of the text before it
+
+# %%
+times = ms["whole"] / ms["loop"]
+grows = Premise(
+    ms["whole"].is_monotonic_increasing and ms["loop"][25] < ms["loop"][400],
+    "other programs took the cores",
+)
+compare_curve("serving.cache", texts, times, premise=grows)
+claim(
+    times[400] > 2 and times[400] > 1.3 * times[25] and taken == 100,
+    f"After 400 tokens of text, whole takes ×{times[400]:.1f} as long as loop, after 25 "
+    f"×{times[25]:.1f}.",
+    "Run the cell above again.",
+    premise=grows,
+    id="serving.cache",
+)
+
+# %% [markdown]
+# After 400 tokens of text, `loop` sends 400 + 15 tokens to the network, `whole` 400 + 401 + … + 415: 16 times as many. It gains less than ×16, because a request has a price even for one token: see the first row.
+#
+# ## A long prompt
+#
+# Back to `engine`. Four answers are under way. A fifth user sends a prompt of 400 tokens.
+
+# %%
+predict(
+    "serving.pause",
+    "What do the four see meanwhile?",
+    {
+        "nothing: it is one row more": "For an answer under way a step has one token. For the prompt "
+        "it has 400, and all rows wait for the end of the step.",
+        "one pause, several times as long as their usual gap": None,
+        "no token until the fifth user's answer is complete": "Only the prompt's step is long. "
+        "After it, the fifth answer is one row like the others.",
+    },
+)
+
+# %% [markdown]
+# `meanwhile` does this, and looks at the *gaps* between two tokens of the four, the usual gap and the longest. For the fifth, it takes the time to the first token.
+#
+# To compare, the fifth also sends a prompt of 10 tokens. Of three tries, the smallest numbers count.
+
+# %% tags=["triton"]
+WORDS = ["the", "of", "a", "to", "is", "in", "and", "or", "if", "for", "not", "list", "method"]
+usual = best["between tokens, ms"]["engine"] / 1000
+
+
+def prompt(count):
+    """A new prompt of this many tokens: each of the words is one."""
+    return " ".join(["the", *np.random.default_rng().choice(WORDS, count - 1)])
+
+
+def meanwhile(count):
+    """Four answers are under way when a prompt of `count` tokens comes: gaps of the four, in ms."""
+    with ThreadPoolExecutor(5) as pool:
+        others = [pool.submit(ask, "engine", "def f(x):", 60) for _ in range(4)]
+        time.sleep(15 * usual)
+        fifth = pool.submit(ask, "engine", prompt(count), 8)
+    gaps = 1000 * np.concatenate([np.diff(other.result()[1:]) for other in others])
+    usual_gap = np.median(gaps[gaps > 1])  # without pieces that were read together
+    return usual_gap, gaps.max(), 1000 * np.diff(fifth.result())[0]
+
+
+# %% tags=["triton"]
+columns_of_gaps = ["usual gap, ms", "longest gap, ms", "first token of the fifth, ms"]
+rounds = {count: [meanwhile(count) for _ in "123"] for count in (10, 400)}
+pauses = pd.DataFrame(
+    {count: np.min(found, axis=0) for count, found in rounds.items()}, columns_of_gaps
+)
+pauses.T.round(0)
+
+# %%
+longest = pauses.loc["longest gap, ms"] / pauses.loc["usual gap, ms"]
+pause = "one pause, several times as long as their usual gap"
+compare(
+    "serving.pause",
+    pause if longest[400] > 3 else "nothing: it is one row more",
+    premise=Premise(longest[10] < longest[400], "other programs took the cores"),
+)
+claim(
+    longest[400] > 3 and longest[400] > 1.3 * longest[10],
+    f"The longest gap was ×{longest[400]:.0f} the usual one with a prompt of 400 tokens, "
+    f"×{longest[10]:.1f} with one of 10.",
+    "Run the cell before this one again.",
+    id="serving.pause",
+)
+
+# %% [markdown]
+# A step of vLLM makes one token for each answer under way. The step that takes in a new prompt also computes all its tokens: the *prefill*. All wait for its end.
+#
+# ## The same beginning
+#
+# Many prompts begin alike, with the same instructions. vLLM keeps the keys and values of prompts that it has answered.
+
+# %%
+predict(
+    "serving.prefix",
+    "A prompt of 400 tokens was answered. For which later one does the first token come much sooner?",
+    {
+        "only for an equal one": "Keys and values of a token depend on what stands before it, not on "
+        "what follows. So a beginning can be kept alone.",
+        "an equal one, and one that differs at its end": None,
+        "both, and one that differs in its first word": "After another first word, the keys and "
+        "values of all tokens are others.",
+        "for none": "So it is with Transformers, in vLLM's place. vLLM keeps them.",
+    },
+)
+
+# %% tags=["triton"]
+firsts = []
+for _ in range(5):
+    text = prompt(400)
+    texts_of = {"new": text, "equal": text, "another end": text[:-9] + " def"}
+    texts_of["another first word"] = "class" + text[3:]
+    ms_of = {}
+    for kind, each in texts_of.items():
+        sent, first = ask("engine", each, 2)[:2]
+        ms_of[kind] = 1000 * (first - sent)
+    firsts.append(pd.Series(ms_of))
+sooner = pd.concat(firsts, axis=1).min(axis=1)
+sooner.round(0)  # ms to the first token, the best of five
+
+# %%
+least = setup.limit(1.5, without_vllm=0)
+gain = sooner["new"] / sooner
+kept = gain["another end"] > 1.5
+which = "an equal one, and one that differs at its end" if kept else "for none"
+new = setup.repeated([1 / each for each in firsts], factor=2.5)
+compare("serving.prefix", which, premise=new)
+claim(
+    min(gain[["equal", "another end"]]) > least * max(1, gain["another first word"]),
+    f"Sooner by ×{gain['equal']:.1f} if it is equal, ×{gain['another end']:.1f} with another "
+    f"end, ×{gain['another first word']:.1f} with another first word.",
+    "Run the cell before this one again.",
+    premise=new,
+    id="serving.prefix",
+)
+
+# %% [markdown]
+# Keys and values of a token depend on all tokens before it. So put first what all prompts share, and a name or the time last. This is *prefix caching*. vLLM keeps full blocks only, here of 128 tokens (`block_size` in `model.json`): try `prompt(100)` above.
+
+# %% [markdown]
 # ## Your turn
 #
-# vLLM can also read a long prompt in parts, a part per step. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits a step? Write `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine` like `whole`.
+# A long prompt stops the other answers. vLLM can also read it in parts, a part per step. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits a step? Write `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine` like `whole`.
 
 # %%
 task("serving.pause", server=lab)
@@ -439,10 +427,7 @@ task("serving.pause", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Measure what your users see, for as many users as you expect. Take `REQUESTS`, prompts and lengths, from your log:
-
-# %%
-show("at_work/latency.py")
+# Measure what your users see, for as many users as you expect: here 1, 4 and 8. In [latency.py](at_work/latency.py), replace `REQUESTS` by prompts and lengths from your log.
 
 # %% tags=["triton"]
 # %run at_work/latency.py engine 1 4 8
@@ -451,8 +436,8 @@ show("at_work/latency.py")
 # ## What to remember
 #
 # - Measure two times: to the first token, and between tokens, with long and short answers together.
-# - A static batch ends with its longest answer. A continuous batch takes a new request when a row is free.
-# - A long prompt makes the others wait. Where prompts begin alike, to the letter, full blocks are computed once.
+# - A static batch ends with its longest answer. In a continuous batch, a new request takes the place of a complete answer.
+# - Keep keys and values. A long prompt makes the others wait; a beginning that prompts share is computed once.
 
 # %% [markdown]
 # ## Check yourself

@@ -74,9 +74,7 @@ def _set_variables(fleet: Sequence[Triton]) -> None:
         os.environ[f"TRITON_{number}"] = urlsplit(server.url).netloc
         os.environ[f"TRITON_{number}_GRPC"] = server.grpc_url
     os.environ["TRITON_FLEET"] = " ".join(urlsplit(server.url).netloc for server in fleet)
-    os.environ["TRITON_FLEET_GRPC"] = " ".join(f"h2c://{server.grpc_url}" for server in fleet)
-    names = ("TRITON_PROXY", "TRITON_PROXY_GRPC", "TRITON_ADMIN")
-    for name, port in ports.choose(dict.fromkeys(names, 0), "127.0.0.1").items():
+    for name, port in ports.choose({"TRITON_PROXY": 0, "TRITON_ADMIN": 0}, "127.0.0.1").items():
         os.environ[name] = f"localhost:{port}"
     if (scripts := sysconfig.get_path("scripts")) not in os.environ["PATH"].split(os.pathsep):
         os.environ["PATH"] += f"{os.pathsep}{scripts}"

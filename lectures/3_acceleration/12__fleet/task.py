@@ -32,8 +32,9 @@ def start(folder: Path) -> Server:
         "Ask each server what the proxy asks it: `curl -i $TRITON_1/v2/health/ready`. Why does it "
         "say so, although `draw` answers there?",
         "What must be ready for a request for `draw`: a server, or a model?",
-        "A model has a path of its own for that: it was among the three that curl asked while a "
-        "server was loading. Write it behind `health_uri`, and let the proxy read the file again.",
+        "A model has a path of its own for that: it was among the three that the notebook asked "
+        "while a server was loading. Write it behind `health_uri`, and let the proxy read the file "
+        "again.",
     ),
 )
 def healthy(server: setup.First) -> None:

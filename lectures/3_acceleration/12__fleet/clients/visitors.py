@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,13 +12,21 @@ from tritonclient.http import InferInput, aio
 from tritonclient.utils import InferenceServerException
 
 
+def proxy(file, **variables):
+    """Let the running proxy read a file of the model repository, with environment variables."""
+    words = ["caddy", "reload", "-c", f"{os.environ['TRITON_MODELS']}/{file}", "-a", "caddyfile"]
+    words += ["--address", os.environ["TRITON_ADMIN"]]
+    subprocess.run(words, env={**os.environ, **variables}, check=True, capture_output=True)
+    time.sleep(1.5)  # its checks of the servers, if it has any, are made
+
+
 def visit(times, kinds, seconds, tries=1):
     """Send each request at its time, whether or not others are answered; return a table.
 
-    Its columns: `arrival` (when it was sent), `kind`, the `version` that answered, how long it
-    `took` the model, `error` (the HTTP status, "" for an answer), how `late` it was sent, and `s`,
-    from there to the answer. If other programs delayed more than 2 % of the requests by 50 ms, all
-    are sent again, as often as `tries` allows.
+    Its columns: `arrival` (when it was sent), `kind`, how long it `took` the model, `error` (the
+    HTTP status, "" for an answer), how `late` it was sent, and `s`, from there to the answer. If
+    other programs delayed more than 2 % of the requests by 50 ms, all are sent again, as often as
+    `tries` allows.
     """
     for _ in range(tries):
         with ThreadPoolExecutor(1) as pool:  # a notebook has an event loop of its own
@@ -35,16 +44,16 @@ async def _visit(times, kinds, seconds):
         await asyncio.sleep(begin + at - time.perf_counter())
         sent = time.perf_counter() - begin
         x = InferInput("seconds", [1], "FP32").set_data_from_numpy(np.full(1, duration, np.float32))
-        version, took, error = 0, np.nan, ""
+        took, error = np.nan, ""
         try:
             answer = await client.infer("draw", [x], headers={"Kind": kind})
-            version, took = (answer.as_numpy(name)[0] for name in ("version", "took"))
+            took = answer.as_numpy("took")[0]
         except InferenceServerException as refused:
             error = refused.status()
         s = time.perf_counter() - begin - sent
-        rows.append((sent, kind, version, took, error, sent - at, s))
+        rows.append((sent, kind, took, error, sent - at, s))
 
     await asyncio.gather(*map(one, times, kinds, seconds))
     await client.close()
-    columns = ["arrival", "kind", "version", "took", "error", "late", "s"]
+    columns = ["arrival", "kind", "took", "error", "late", "s"]
     return pd.DataFrame(rows, columns=columns).sort_values("arrival", ignore_index=True)
