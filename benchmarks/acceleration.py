@@ -59,8 +59,8 @@ def measure(settings: Settings) -> Section:
         [str(name) for name in table.columns],
         [[str(value) for value in row] for row in table.itertuples(index=False)],
         goals,
-        # Each comparison in a notebook has a premise, which a busy machine breaks. And the notebooks'
-        # servers are no processes of this one: they would count as other programs.
+        # Each comparison in a notebook has a premise, which a busy machine breaks. And servers of
+        # notebooks are no processes of this one: they would count as other programs.
         timed=False,
     )
 

@@ -65,12 +65,12 @@ _MOSTLY = 0.7
 )
 def weights(server: Probe, me: str, pth: Array) -> None:
     """eights.pth holds the state dict of a network that finds eights in your camera's counts."""
-    models.known(me, pth)
+    models.finds_eights(models.read(me, pth))
 
 
 @define(
     "a4.fp32",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     hints=(
         "Three things must fit together: the names and the free batch of the export, the config, "
         "and the network that you have folded.",
@@ -94,7 +94,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.fp16",
-    needs=("a4.fp32",),
+    after=("a4.weights", "a4.fp32"),
     hints=(
         "Convert the fp32 file, not the network: halve does it. What should become of the input "
         "and the output?",
@@ -126,7 +126,7 @@ def _is_served(server: Probe, model: str, help: str) -> None:
 
 @define(
     "a4.engine",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     server=False,
     hints=(
         "Two things must fit the config of models/eights_tensorrt: the types of the file's input "
@@ -160,7 +160,7 @@ def _is_not_attempted(value: Any) -> bool:
 
 @define(
     "a4.logits",
-    needs=("a4.fp16",),
+    after=("a4.weights", "a4.fp32", "a4.fp16"),
     hints=(
         "A logit is what the last layer gives, before any softmax. Which of the two columns "
         "belongs to an eight?",
@@ -186,7 +186,7 @@ def logits(
     known = models.known(me, pth)
     models.of_pth(known, logits_pth)
     pairs = {"logits_fp32": (logits_fp32, model_fp32), "logits_fp16": (logits_fp16, model_fp16)}
-    served = {model: facts.ask(server, model, known.pictures) for _, model in pairs.values()}
+    served = models.served(server, known, model_fp32, model_fp16)
     for name, (given, model) in pairs.items():
         kinds = {group.get("kind") for group in server.config(model).get("instance_group", ())}
         models.of_served(
@@ -196,7 +196,7 @@ def logits(
 
 @define(
     "a4.threshold",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     server=False,
     hints=(
         "try_all(logits_pth, camera.is_eight) gives for each threshold how many pictures lie above "
@@ -260,7 +260,7 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
 
 @define(
     "a4.changed",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.weights", "a4.fp32", "a4.fp16", "a4.logits", "a4.threshold"),
     hints=(
         "Compare two columns of true and false: the verdicts of PyTorch and those of a model, both "
         "at the same threshold.",
@@ -283,11 +283,12 @@ def changed(
 ) -> None:
     """You know each picture for which a served model gives another verdict than PyTorch."""
     known = models.known(me, pth)
-    scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
+    limit, truth = _verdicts(known, logits_pth, threshold)
+    answered = models.served(server, known, model_fp32, model_fp16)
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
-        listed = _pictures(f"changed[{name!r}]", _part("changed", changed, name), len(scores))
-        served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
-        differ = (served > limit) != (scores > limit)
+        listed = _pictures(f"changed[{name!r}]", _part("changed", changed, name), len(truth))
+        served = answered[model][:, facts.EIGHT]
+        differ = (served > limit) != truth
         sure = np.abs(served - limit) > known.rounding.allowed
         missing, extra = int((differ & ~listed)[sure].sum()), int((listed & ~differ)[sure].sum())
         if missing or extra:
@@ -304,7 +305,7 @@ def changed(
 
 @define(
     "a4.figures",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.weights", "a4.fp32", "a4.fp16", "a4.logits", "a4.threshold"),
     hints=(
         "PyTorch's verdicts are the truth here, not the digits themselves: a true positive is a "
         "picture that both call an eight.",
@@ -328,7 +329,8 @@ def table(
 ) -> None:
     """Your table holds the figures of the models that are served."""
     known = models.known(me, pth)
-    scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
+    limit, truth = _verdicts(known, logits_pth, threshold)
+    scores = models.scores(known, logits_pth)
     served = {"fp32": model_fp32, "fp16": model_fp16}
     if models.engine(server, engine):
         served["tensorrt"] = engine
@@ -337,7 +339,6 @@ def table(
             "`table` is no dict of dicts.",
             help='A DataFrame with one row per model becomes one by frame.to_dict("index").',
         )
-    truth = scores > limit
     wanted: dict[str, figures.Figure] = {
         "mean deviation": figures.deviation(scores, "mean"),
         "largest deviation": figures.deviation(scores, "largest"),
@@ -350,9 +351,7 @@ def table(
         "precision": figures.precision(truth, limit),
         "recall": figures.recall(truth, limit),
     }
-    answered = {
-        model: facts.ask(server, model, known.pictures)[:, facts.EIGHT] for model in served.values()
-    }
+    answered = models.served(server, known, *served.values())
     _has_all("table", table, served)
 
     def compare(names: Iterable[str]) -> None:
@@ -360,7 +359,7 @@ def table(
             "table",
             table,
             served,
-            lambda model: answered[model],
+            lambda model: answered[model][:, facts.EIGHT],
             {name: wanted[name] for name in names},
             # Any figure within the tolerance is right, so the reason for it does not help here.
             tolerance=dataclasses.replace(known.rounding, because=""),
@@ -416,7 +415,7 @@ def _has_all(name: str, table: Any, rows: Mapping[str, str]) -> None:
 
 @define(
     "a4.closest",
-    needs=("a4.logits", "a4.threshold"),
+    after=("a4.weights", "a4.fp32", "a4.fp16", "a4.logits", "a4.threshold"),
     hints=(
         "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
         "little? Draw that number against the threshold, near the one you have.",
@@ -442,15 +441,15 @@ def closest(
 ) -> None:
     """Each model has the threshold that brings its verdicts closest to PyTorch's."""
     known = models.known(me, pth)
-    scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
-    truth = scores > limit
+    limit, truth = _verdicts(known, logits_pth, threshold)
+    answered = models.served(server, known, model_fp32, model_fp16)
     for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
         own = _number(f"nearest[{name!r}]", _part("nearest", nearest, name))
         one = f"It is a count: how many verdicts of {model} differ from PyTorch's. It may be 0."
         count = whole(
-            f"left[{name!r}]", _part("left", left, name), least=0, most=len(scores), help=one
+            f"left[{name!r}]", _part("left", left, name), least=0, most=len(truth), help=one
         )
-        served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
+        served = answered[model][:, facts.EIGHT]
         differ = ((served > own) != truth).sum()
         unsure = int((np.abs(served - own) <= known.rounding.allowed).sum())
         best = models.fewest(served, truth)
@@ -474,6 +473,7 @@ def closest(
 
 @define(
     "a4.mended",
+    after=("a4.weights",),
     hints=(
         "Where does the deviation come from? A weight of about 0.005 is rounded to 11 bits, and "
         "then multiplied by more than 10,000 counts. What would the first layer have to see "
@@ -499,7 +499,7 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @define(
     "a4.production",
-    needs=("a4.weights",),
+    after=("a4.weights",),
     hints=(
         "Decider(network, limit) is a module that returns the logits and the verdict. Which "
         "network and which threshold does it get for the variant that you have chosen?",
@@ -525,8 +525,8 @@ def production(
     """The model in production decides itself, and at most one verdict in 1,000 is another one."""
     files.of_task(model, "eights")
     known = models.known(me, pth)
-    scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
-    own = _number("chosen", chosen)
+    own, allowed = _number("chosen", chosen), facts.ALLOWED * facts.PICTURES // 1_000
+    _, truth = _verdicts(known, logits_pth, threshold, least=allowed + 1)
     config = require.backend(server, model, "onnxruntime")
     todo = (
         f"Complete models/{model}/config.pbtxt, and deploy the folder again. A config loads with "
@@ -546,16 +546,23 @@ def production(
             help=todo,
         )
     verdicts = models.decided(server, model, known, known.pictures, own)
-    differ = int((verdicts != (scores > limit)).sum())
-    allowed = facts.ALLOWED * len(scores) // 1_000
+    differ = int((verdicts != truth).sum())
     if differ > allowed:
         raise Failure(
-            f"{differ} of {len(scores):,} verdicts differ from PyTorch's at the threshold of task "
+            f"{differ} of {len(truth):,} verdicts differ from PyTorch's at the threshold of task "
             f"6; the customer accepts {allowed}.",
             help=files.large(server, model)
             or "Which file, and which threshold, came closest to PyTorch?",
         )
     files.compares_with(server, model, own)
+
+
+def _verdicts(
+    known: models.Known, logits_pth: Any, threshold: Any, least: int = 1
+) -> tuple[float, Array]:
+    """The threshold of task 6, and PyTorch's verdicts at it; `least` of both kinds are needed."""
+    limit = _number("threshold", threshold)
+    return limit, models.verdicts(models.scores(known, logits_pth), limit, least)
 
 
 def _number(name: str, value: Any) -> float:

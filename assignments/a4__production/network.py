@@ -25,6 +25,8 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "head.weight": (2, 32 * 3 * 3),
     "head.bias": (2,),
 }
+#: The converter to fp16 cuts larger numbers to this one, unless `max_finite_val` says otherwise.
+CUT = 10_000.0
 #: How many pictures are computed at once, and on how many the effect of rounding is measured.
 _AT_ONCE, _TELLING = 500, 500
 #: A difference of more than this many times the tolerance is not explained by rounding.
@@ -66,7 +68,7 @@ class Network:
         return self._compute(pictures, _exact, _exact)
 
     def in_half(self, pictures: Array, *, everything: bool = False) -> Array:
-        """The logits where the weights are rounded to fp16.
+        """The logits where the weights are fp16: rounded, and cut as the converter does it.
 
         Args:
             pictures: counts, (n, 1, 8, 8).
@@ -74,7 +76,7 @@ class Network:
                 arithmetic computes in this way. On most CPUs ONNX Runtime computes in fp32.
         """
         other = _half if everything else _exact
-        return self._compute(pictures, _half, other)
+        return self._compute(pictures, lambda held: _half(np.clip(held, -CUT, CUT)), other)
 
     def rounding(self, pictures: Array) -> Tolerance:
         """How far the logits of two float32 programs with these weights may be apart.
@@ -91,10 +93,11 @@ class Network:
         )
 
     def _compute(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:
-        parts = [
-            self._compute_some(pictures[start : start + _AT_ONCE], weight, result)
-            for start in range(0, len(pictures), _AT_ONCE)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):  # fp16 ends at 65,504
+            parts = [
+                self._compute_some(pictures[start : start + _AT_ONCE], weight, result)
+                for start in range(0, len(pictures), _AT_ONCE)
+            ]
         return np.concatenate(parts) if parts else np.zeros((0, 2))
 
     def _compute_some(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:

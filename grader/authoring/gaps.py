@@ -9,7 +9,6 @@ import dataclasses
 import re
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
 from workbook import notebooks
 from workbook.assignments import Assignment
@@ -154,7 +153,7 @@ def _of_mutants(
     assignment: Assignment, source: notebooks.Source, functions: dict[str, define.Check]
 ) -> Iterator[Gap]:
     wrong = mutants.load(assignment)
-    where = str(Path("tests", "mutants", f"{assignment.short}.py"))
+    where = str(mutants.path(assignment).relative_to(assignment.home))
     failed = {id for mutant in wrong for id in mutant.fails}
     for id in functions:
         if id not in failed:

@@ -292,6 +292,7 @@ class ServerOnDemand:
             admitted = backends(self._order.assignment)
             self._probe = Probe(self._started.server, load=True, backends=admitted)
         self._probe.seed(_seed(self._order.secret, check))
+        self._probe.is_late = False
         return self._probe
 
     def close_if_lost(self) -> bool:
@@ -395,7 +396,7 @@ def _public(
         with _deadline(CHECK_S):
             result = evaluate_public(check, lambda: server.probe(check.id), values, earned)
     except _OutOfTime:
-        result = _too_slow(check)
+        result = _too_slow(check).late()
     claimed = found.result if found else None
     if claimed and claimed.status == "passed" and result.credit < 1 and result.status != "waits":
         flags.append(

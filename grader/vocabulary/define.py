@@ -84,9 +84,6 @@ _CHECKS = {"solutions", "assignments", "vocabulary"}
 TELL = "Tell your instructor."
 #: The same of a check that is undecided (failure.py).
 _AGAIN = "Run the check again when the machine is quieter. In grading, the next run does that."
-#: If a check fails after more than these seconds, those that come `after` it do not run: a model
-#: that does not answer would make each of them wait as long. A probe waits 20 s for an answer.
-SLOW_S = 15.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -375,9 +372,9 @@ def evaluate_public(
     if (obstacle := _obstacle(check, values)) is not None:
         status, *text = obstacle
         return _result(check, status, 0, *text)
-    if (need := _missing_need(check, earned)) and (
-        need in check.needs or earned[need].seconds > SLOW_S
-    ):
+    # A model that does not answer would make each check wait as long as the first one.
+    need = _missing_need(check, earned)
+    if need and (need in check.needs or earned[need].is_late):
         return _waits(check, need)
     outcome = _call(check.run, server, values)
     error = outcome.error
@@ -398,7 +395,8 @@ def evaluate_public(
         what = f"This check could not do its work: {type(error).__name__}: {error}"
         result = _result(check, "error", 0, what, TELL)
     more = {"seconds": outcome.seconds, "standing": outcome.standing if result.credit else None}
-    return _blame(check, result.model_copy(update=more), earned)
+    result = _blame(check, result.model_copy(update=more), earned)
+    return result.late() if outcome.is_late else result
 
 
 def evaluate_hidden(
@@ -482,12 +480,14 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
 
 @dataclasses.dataclass(frozen=True)
 class _Outcome:
-    """What a function of a check raised and noted, how long it took, its `standing`, if any."""
+    """What a function of a check raised, if anything; what it noted; how long it took; its
+    `standing`, if any; and whether a model did not answer in time."""
 
     error: Exception | None
     notes: list[str]
     seconds: float
     standing: Standing | None
+    is_late: bool
 
 
 def _call(
@@ -495,6 +495,7 @@ def _call(
 ) -> _Outcome:
     """Run one function of a check."""
     began = time.monotonic()
+    probe: Probe | None = None
     raised: Exception | None = None
     with noted() as notes, placed() as standings, one_thread.limit_numpy():
         try:
@@ -509,7 +510,8 @@ def _call(
                 raise
             raised = RuntimeError(f"a library panicked: {error}")
     standing = standings[-1] if standings else None
-    return _Outcome(raised, notes, time.monotonic() - began, standing)
+    is_late = bool(getattr(probe, "is_late", False))
+    return _Outcome(raised, notes, time.monotonic() - began, standing, is_late)
 
 
 def _status(credit: float) -> Status:

@@ -38,6 +38,8 @@ shown_errors.explain()
 _earned: dict[str, CheckResult] = {}
 #: How many hints of each check were shown in this kernel.
 _shown: dict[str, int] = {}
+#: What to do where a value is missing, and the cell that ran before the check has failed.
+_STOPPED = "The cell that ran before this one ended with an error: see above. Correct that first."
 
 
 def check(id: str, /, **values: Any) -> Panel:
@@ -66,6 +68,9 @@ def check(id: str, /, **values: Any) -> Panel:
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         result, note = _run(found, values)
+    is_missing = any(value is None for value in values.values())
+    if is_missing and result.status == "not attempted" and shown_errors.cell_before_failed():
+        result = result.model_copy(update={"help": _STOPPED})
     _earned[id] = result
     reported.write(id, values, result, reported.folder(id.split(".", maxsplit=1)[0]))
     return Panel(result, hints=len(found.hints) - _shown.get(id, 0), note=note)

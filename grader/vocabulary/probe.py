@@ -75,6 +75,7 @@ class Probe:
             `Failure` with a sentence.
         rng: random numbers. In a notebook they are always the same; in the judge they depend on
             the class's secret.
+        is_late: whether a model has not answered in time, or not ended a stream.
         may_reload: whether `allow_batches` may load a model again: in the judge, not in a notebook.
 
     Args:
@@ -89,6 +90,7 @@ class Probe:
     ) -> None:
         self.server = server
         self.rng = np.random.default_rng(0)
+        self.is_late = False
         self.may_reload = load
         self._backends = backends
         self._load = load
@@ -483,6 +485,8 @@ class Probe:
         )
         if any(stream.refused is not None for stream in found):
             self.require(model)  # as in `outcomes`
+        if any(stream.ended is None and not stream.refused for stream in found) and not leave_after:
+            self.is_late = True
         return found
 
     def _input_types(self, model: str) -> dict[str, str]:
@@ -516,6 +520,7 @@ class Probe:
         return refused
 
     def _late(self, model: str, timeout: float) -> Failure:
+        self.is_late = True
         return Failure(
             f"{model} did not answer within {timeout:.0f} s.",
             help="Call it yourself with one row: does it answer? The server's log may say more.",

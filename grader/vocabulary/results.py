@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from . import alias as aliases
 
@@ -86,6 +86,18 @@ class CheckResult(_Record):
     found: Text = ""
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     standing: Standing | None = None
+    _is_late: bool = PrivateAttr(default=False)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a model did not answer in time. The JSON does not have it."""
+        return self._is_late
+
+    def late(self) -> CheckResult:
+        """The same result of a check to which a model did not answer in time."""
+        copy = self.model_copy()
+        copy._is_late = True
+        return copy
 
 
 class Flag(_Record):

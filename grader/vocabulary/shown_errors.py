@@ -27,6 +27,13 @@ def explain() -> None:
         shell.set_custom_exc((NameError, InferenceServerException), _show)
 
 
+def cell_before_failed() -> bool:
+    """Whether the cell that ran before this one ended with an error; False outside of a kernel."""
+    shell = IPython.get_ipython()
+    before = shell and shell.last_execution_result  # of the last cell that has ended
+    return bool(before and not before.success)
+
+
 def _show(
     shell: Any,
     kind: type[Exception],

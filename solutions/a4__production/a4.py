@@ -28,10 +28,14 @@
 # person reads what you write in words. You hand in this notebook and `models/`; `eights.pth` need
 # not be in the zip, since the notebook writes it again.
 #
-# Each task uses what the tasks before it have made, so an early mistake costs more than its own
-# points. While `a4.weights` earns nothing, all other checks but that of task 10 wait. While
-# `a4.fp32` or `a4.fp16` does, or a model does not load, so do those of the tasks that ask it; tasks
-# 7 to 9 wait for the logits of task 5. Let each check pass before you go on.
+# Each task uses what the tasks before it have made. A wrong part costs its own points, and what is
+# made of it is compared with it. Three mistakes cost more:
+#
+# - If `pth` is no state dict of this network, or its network answers the same to every picture,
+#   nothing can be compared with it: only what you write in words earns points.
+# - Nothing can be asked of a model that does not load. Tasks 5 and 7 to 9 ask both `eights_fp32`
+#   and `eights_fp16`.
+# - What was made of another id's pictures earns nothing.
 
 # %% kind="given" id="a4.setup"
 import copy

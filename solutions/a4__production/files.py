@@ -11,7 +11,7 @@ from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
 
 from . import facts
-from .network import SHAPES, Network
+from .network import CUT, SHAPES, Network
 
 #: How many numbers a file may hold beside the weights: shapes, the camera's two numbers, a limit.
 _MORE = 200
@@ -20,8 +20,6 @@ _SINGLE = 8
 #: Task 10: how many numbers with fractions such a file may hold beside the weights, and how many
 #: whole ones. A second copy of the smallest layer has 160.
 _BESIDE, _WHOLE = 8, 40
-#: The converter cuts larger numbers to this one, unless `max_finite_val` says otherwise.
-_CUT = 10_000.0
 #: No weight and no bias of a folded network is larger than this; black is.
 _LARGE = 4_096.0
 
@@ -75,8 +73,9 @@ def holds(
             "op_block_list keeps the weights of the operators in it as they were.",
         )
     apart = 2.0**-11 * 1.01 if type == "FLOAT16" else 2.0**-22
+    cut = CUT if type == "FLOAT16" else np.inf
     for name, tensor in network.weights.items():
-        if not onnx_file.holds(held, type, tensor, apart=apart):
+        if not onnx_file.holds(held, type, np.clip(tensor, -cut, cut), apart=apart):
             raise Failure(
                 f"{where} does not hold {name} of eights.pth.",
                 help=f"It is another network, or from before you folded. {again}",
@@ -164,7 +163,7 @@ def large(server: Probe, model: str) -> str:
         return ""
     name, number = found[0]
     what = f"{model}/1/model.onnx holds the number {number:,.0f} in fp16"
-    if number == _CUT:
+    if number == CUT:
         return (
             f"{what}: to this the converter cuts larger numbers, with a warning. Convert with "
             "halve, and keep the operator that this number belongs to in fp32 (op_block_list): "

@@ -88,15 +88,13 @@ def secret_logits_of_the_file(server: Probe, me: str, pth: Array, typed: Any) ->
     "a4.changed",
     "a4.figures",
     "a4.closest",
-    help="Do both deployed files compute the logits from the picture, with the weights that "
-    "you handed over?",
+    help="Does the file of each deployed model compute the logits from the picture?",
 )
-def are_the_network(server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str) -> None:
-    """Both models compute the logits of other pictures as the network does."""
-    known = models.known(me, pth)
+def look_at_the_picture(server: Probe, me: str, model_fp32: str, model_fp16: str) -> None:
+    """Both models answer other pictures with other logits."""
     pictures, _ = secret(server, me, 100)
-    models.answers(server, model_fp32, known, pictures, "other pictures")
-    models.answers_in_half(server, model_fp16, known, pictures, "other pictures")
+    for model in (model_fp32, model_fp16):
+        models.looks(model, facts.ask(server, model, pictures))
 
 
 @hidden(

@@ -7,24 +7,22 @@ from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 FP32 = "models/eights_fp32/config.pbtxt"
 FP16 = "models/eights_fp16/config.pbtxt"
 EIGHTS = "models/eights/config.pbtxt"
-#: What the text says of mistakes that cost more than others.
-DEAR = "Each task uses what the tasks before it have made"
+#: What the text says of mistakes that cost more than 40 points.
+NO_NETWORK = "If `pth` is no state dict of this network, or its network answers the same"
+NOT_LOADED = "Nothing can be asked of a model that does not load"
+NOT_YOURS = "What was made of another id's pictures earns nothing"
 FIGURES = ("a4.logits", "a4.changed", "a4.figures", "a4.closest")
-AFTER_FP16 = dict.fromkeys(FIGURES, WAITS)
-AFTER_FP32 = {"a4.fp16": WAITS, **AFTER_FP16}
-AFTER_WEIGHTS = {
-    "a4.fp32": WAITS,
-    "a4.engine": WAITS,
-    **AFTER_FP32,
-    **dict.fromkeys(("a4.threshold", "a4.production"), WAITS),
-    "a4.mended": "`pth`",
-}
+#: Nothing can be compared with the network of `pth`.
+AFTER_WEIGHTS = dict.fromkeys(
+    ("a4.fp32", "a4.engine", "a4.fp16", *FIGURES, "a4.threshold", "a4.mended", "a4.production"),
+    WAITS,
+)
 #: fp32 was not deployed, so its cell hands nothing over, and the cells after it stop as well.
 NO_FP32 = dict.fromkeys(("a4.fp32", *FIGURES), NOTHING)
 #: The logits of a served model are missing, so the cells that compare them stop.
 NO_LOGITS = {"a4.changed": NOTHING, "a4.figures": NOTHING, "a4.closest": WAITS}
-#: The checks that need both a4.logits and a4.threshold.
-AFTER_BOTH = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
+#: Checks of logits that are not the served models'.
+AFTER_LOGITS = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
 #: fp32 cannot be exported in the right form: the cells that export or convert stop as well.
 NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.engine", "a4.mended", "a4.production"), NOTHING)
 
@@ -63,8 +61,7 @@ MUTANTS = (
         "a4.fold",
         "with torch.no_grad():",
         "with torch.no_grad():\n    first = EightsCNN().features[0]",
-        {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
-        why=DEAR,
+        {"a4.weights": "if it gets brightness", "a4.mended": WAITS},
     ),
     one(
         "weights: those of the last layer are 0",
@@ -78,7 +75,7 @@ MUTANTS = (
             "a4.production": NOTHING,
         },
         stops="argmax of an empty sequence",
-        why=DEAR,
+        why=NO_NETWORK,
     ),
     Mutant(
         "weights: the bias forgotten",
@@ -86,9 +83,8 @@ MUTANTS = (
         {
             "a4.weights": "the weight of features.0 is right, and its bias is not. → The bias "
             "becomes another one",
-            **AFTER_WEIGHTS,
+            "a4.mended": WAITS,
         },
-        why=DEAR,
     ),
     Mutant(
         "weights: the sum over all filters",
@@ -99,25 +95,26 @@ MUTANTS = (
             **dict.fromkeys(("a4.threshold", *FIGURES[1:], "a4.production"), NOTHING),
         },
         stops="empty sequence",
-        why=DEAR,  # all logits are equal
+        why=NO_NETWORK,  # all logits are equal
     ),
     Mutant(
         "weights: the sum of the new weight, divided by gain once more",
         (Edit("a4.fold", "-= camera.black *", "-= camera.black / camera.gain *"),),
-        {"a4.weights": "its bias is not. → Gain was divided by twice", **AFTER_WEIGHTS},
-        why=DEAR,
+        {"a4.weights": "its bias is not. → Gain was divided by twice", "a4.mended": WAITS},
     ),
     Mutant(
         "weights: the sum of the old weight",
         (Edit("a4.fold", "-= camera.black *", "-= camera.black * camera.gain *"),),
-        {"a4.weights": "its bias is not. → The sum is that of the new weight", **AFTER_WEIGHTS},
-        why=DEAR,
+        {
+            "a4.weights": "its bias is not. → The sum is that of the new weight",
+            # At no threshold the precision is 0.9.
+            **dict.fromkeys(("a4.threshold", "a4.mended", "a4.production"), WAITS),
+        },
     ),
     Mutant(
         "weights: added to the bias",
         (Edit("a4.fold", "first.bias -=", "first.bias +="),),
-        {"a4.weights": "its bias is not. → Black times the sum is sub", **AFTER_WEIGHTS},
-        why=DEAR,
+        {"a4.weights": "its bias is not. → Black times the sum is sub", "a4.mended": WAITS},
     ),
     Mutant(
         "weights: the weight forgotten",
@@ -129,34 +126,38 @@ MUTANTS = (
                 "first.weight.sum((1, 2, 3)) / camera.gain",
             ),
         ),
-        {"a4.weights": "the bias of features.0 is right, and its weight is not", **AFTER_WEIGHTS},
-        why=DEAR,
+        {
+            "a4.weights": "the bias of features.0 is right, and its weight is not",
+            "a4.mended": WAITS,
+        },
     ),
     Mutant(
         "weights: the cell that folds ran twice",
         (Edit("a4.fold", "first.bias -= ", "first.weight /= camera.gain\n    first.bias -= "),),
-        {"a4.weights": "folds once more", **AFTER_WEIGHTS},
-        why=DEAR,
+        {"a4.weights": "folds once more", "a4.mended": WAITS, "a4.production": WAITS},
     ),
     Mutant(
         "weights: the whole module",
         (Edit("a4.fold", "net.state_dict()", "net"),),
         {"a4.weights": "it holds workbook.zoo.nets.EightsCNN", **AFTER_WEIGHTS},
         stops="Weights only load failed",
-        why=DEAR,
+        why=NO_NETWORK,
     ),
     Mutant(
         "weights: a checkpoint with more in it",
         (Edit("a4.fold", "net.state_dict()", '{"epoch": 5, "net": net.state_dict()}'),),
         {"a4.weights": "holds epoch", **AFTER_WEIGHTS},
         stops="Missing key",
-        why=DEAR,
+        why=NO_NETWORK,
     ),
     Mutant(
         "weights: for another student's camera",
         (Edit("a4.fold", "first = net", 'camera = own_camera("berta")\nfirst = net'),),
-        {"a4.weights": "else the weights are those of the former id", **AFTER_WEIGHTS},
-        why=DEAR,
+        {
+            "a4.weights": "else the weights are those of the former id",
+            **dict.fromkeys((*FIGURES, "a4.threshold", "a4.mended", "a4.production"), WAITS),
+        },
+        why=NOT_YOURS,
     ),
     # -- fp32 --------------------------------------------------------------------------------------
     Mutant(
@@ -164,21 +165,21 @@ MUTANTS = (
         (Edit("a4.export", ', "dynamic_shapes": ({0: torch.export.Dim("batch")},)', ""),),
         {**NO_EXPORT, "a4.engine": "static dimensions"},
         stops="batch",
-        why=DEAR,
+        why=NOT_LOADED,
     ),
     Mutant(
         "fp32: the exporter's own names",
         (Edit("a4.export", ', output_names=["logits"]', ""),),
-        {**NO_FP32, "a4.fp16": NOTHING},
+        {**NO_FP32, "a4.fp16": NOTHING, "a4.engine": "has other outputs than"},
         stops="logits",
-        why=DEAR,
+        why=NOT_LOADED,
     ),
     Mutant(
         "fp32: no comma, so dynamic_shapes is no tuple",
         (Edit("a4.export", 'Dim("batch")},)', 'Dim("batch")})'),),
         NO_EXPORT,
         stops="dynamic_shapes is a dict; a tuple with an entry per input is wanted",
-        why=DEAR,
+        why=NOT_LOADED,
     ),
     Mutant(
         "fp32: small batches",
@@ -189,8 +190,12 @@ MUTANTS = (
     Mutant(
         "fp32: exported before it was folded",
         (Edit("a4.export", _EXPORT_FP32, _EXPORT_FP32.replace("(net", "(trained(me)")),),
-        {"a4.fp32": "does not hold features.0.weight", "a4.fp16": WAITS, **AFTER_FP16},
-        why=DEAR,
+        {
+            "a4.fp32": "does not hold features.0.weight",
+            "a4.fp16": WAITS,
+            "a4.engine": "does not hold features.0.weight",
+            "a4.figures": WAITS,  # no verdict is eight, so a precision is no number
+        },
     ),
     Mutant(
         "fp32: weights in a second file",
@@ -207,19 +212,19 @@ MUTANTS = (
                 ').save("models/eights_fp32/1/model.onnx", external_data=True)',
             ),
         ),
-        {
-            "a4.fp32": "keeps weights in a second file",
-            **AFTER_FP32,
-        },
-        why=DEAR,
+        {"a4.fp32": "keeps weights in a second file"},
     ),
     one(
         "fp32: a softmax at the end",
         "a4.export",
         _EXPORT_FP32,
         _EXPORT_FP32.replace("net,", "torch.nn.Sequential(net, torch.nn.Softmax(1)),"),
-        {"a4.fp32": "The logits of eights_fp32", **AFTER_FP32},
-        why=DEAR,
+        {
+            "a4.fp32": "The logits of eights_fp32",
+            "a4.fp16": WAITS,
+            "a4.engine": "has the network's logits",
+            "a4.logits": WAITS,
+        },
     ),
     # -- fp16 --------------------------------------------------------------------------------------
     Mutant(
@@ -228,7 +233,6 @@ MUTANTS = (
         {
             "a4.fp16": "5,378 numbers as FLOAT; its weights should be FLOAT16",
             "a4.engine": "its weights should be FLOAT16",
-            **AFTER_FP16,
         },
     ),
     one(
@@ -240,7 +244,6 @@ MUTANTS = (
         {
             "a4.fp16": "its weights should be FLOAT16",
             "a4.engine": "its weights should be FLOAT16",
-            **AFTER_FP16,
         },
     ),
     Mutant(
@@ -260,7 +263,7 @@ MUTANTS = (
     Mutant(
         "fp16: the model of task 2",
         (Edit("a4.convert", 'fp16 = deploy("models/eights_fp16").name', "fp16 = fp32"),),
-        {"a4.fp16": "is about models/eights_fp16, and eights_fp32 was handed over", **AFTER_FP16},
+        {"a4.fp16": "is about models/eights_fp16, and eights_fp32 was handed over"},
     ),
     # -- engine ------------------------------------------------------------------------------------
     Mutant(
@@ -316,19 +319,16 @@ MUTANTS = (
         "a4.ask",
         "return np.concatenate(parts)[:, 1]",
         "e = np.exp(np.concatenate(parts))\n    return e[:, 1] / e.sum(axis=1)",
-        {"a4.logits": "`logits_fp32` lie between 0 and 1", **AFTER_BOTH},
+        {"a4.logits": "`logits_fp32` lie between 0 and 1", **AFTER_LOGITS},
     ),
     Mutant(
         "logits: of the other class",
         (Edit("a4.ask", "[:, 1]", "[:, 0]"),),
         {
             "a4.logits": "look like those of the other class",
-            **AFTER_BOTH,
-            **dict.fromkeys(
-                ("a4.threshold", "a4.production"), "look like those of the other class"
-            ),
+            **AFTER_LOGITS,
+            "a4.threshold": "look like those of the other class",
         },
-        why=DEAR,
     ),
     Mutant(
         "logits: both columns",
@@ -349,12 +349,12 @@ MUTANTS = (
     Mutant(
         "logits: both from fp32",
         (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp32)"),),
-        {"a4.logits": "`logits_fp16` holds the logits of eights_fp32", **AFTER_BOTH},
+        {"a4.logits": "`logits_fp16` holds the logits of eights_fp32", **AFTER_LOGITS},
     ),
     Mutant(
         "logits: fp32 and fp16 swapped",
         (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp16), logits(fp32)"),),
-        {"a4.logits": "`logits_fp32` holds the logits of eights_fp16", **AFTER_BOTH},
+        {"a4.logits": "`logits_fp32` holds the logits of eights_fp16", **AFTER_LOGITS},
     ),
     Mutant(
         "logits: fp16's with something added",
@@ -365,7 +365,7 @@ MUTANTS = (
                 "logits_fp32, logits_fp16 = logits(fp32), logits(fp16) + np.float32(0.01)",
             ),
         ),
-        {"a4.logits": "The values in `logits_fp16` differ", **AFTER_BOTH},
+        {"a4.logits": "The values in `logits_fp16` differ", **AFTER_LOGITS},
     ),
     # -- threshold ---------------------------------------------------------------------------------
     one(
@@ -373,7 +373,7 @@ MUTANTS = (
         "a4.choose",
         "np.argmax(np.where(precision >= 0.9, hits, 0))",
         "np.argmax(2 * hits - above)",
-        {"a4.threshold": "It should be at least 0.9", **AFTER_BOTH},
+        {"a4.threshold": "It should be at least 0.9"},
     ),
     Mutant(
         "threshold: the first place where the precision is 0.9",
@@ -384,14 +384,17 @@ MUTANTS = (
                 "np.flatnonzero(precision >= 0.9)[-1]",
             ),
         ),
-        {"a4.threshold": "of the 608 eights. A lower threshold", **AFTER_BOTH},
+        {
+            "a4.threshold": "of the 608 eights. A lower threshold",
+            "a4.production": "Correct the threshold of task 6 first",
+        },
     ),
     one(
         "threshold: a probability",
         "a4.choose",
         "threshold = float(limits[best])",
         "threshold = float(1 / (1 + np.exp(-limits[best])))",
-        {"a4.threshold": "this looks like a threshold for probabilities", **AFTER_BOTH},
+        {"a4.threshold": "this looks like a threshold for probabilities"},
     ),
     one(
         "threshold: that of >=, a picture's own logit",

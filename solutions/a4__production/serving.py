@@ -37,6 +37,11 @@ _EQUAL = 0.9
 _LEFT = 0.1
 #: The beginning of a message about a first layer with only its weight, or only its bias, folded.
 _HALF = "The network of `pth` finds hardly any eights in your camera's counts:"
+#: The logits of a network that looks at its input are apart by more than this many times what
+#: rounding explains.
+_APART = 20
+_SAME = "The network of `pth` answers the same to every picture: it does not look at them."
+_BEGIN = "Begin with net = trained(me), change the first layer only, and save the network."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,18 +66,40 @@ class Known:
         return self.camera.pictures
 
 
-def known(me: str, pth: Any) -> Known:
-    """The network in a student's file; fails unless it finds eights in this student's pictures.
+def read(me: str, pth: Any) -> Known:
+    """The network in a student's file, whatever it answers.
 
     Args:
         me: the student's id.
         pth: the bytes of the file, as the notebook handed them over.
+
+    Raises:
+        Failure: `me` is no id, or the file is no state dict of this network.
     """
-    camera = facts.own_camera(me)
-    network = Network.read("pth", pth)
-    found = _read_known(own.name(me), pth.tobytes())
-    if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
-        return found
+    Network.read("pth", pth)
+    return _read(own.name(me), pth.tobytes())
+
+
+def known(me: str, pth: Any) -> Known:
+    """The network in a student's file; the arguments are those of `read`.
+
+    It may be a wrong one: what is made of it is compared with it all the same.
+
+    Raises:
+        Failure: as `read`; or the network answers the same to every picture. A model that does not
+            look at its input would agree with it.
+    """
+    found = read(me, pth)
+    if np.ptp(found.logits, axis=0).max() <= _APART * found.rounding.allowed:
+        raise Failure(_SAME, help=_BEGIN)
+    return found
+
+
+def finds_eights(known: Known) -> None:
+    """Fail unless a network finds eights in this student's pictures, and say what is wrong."""
+    camera, network = known.camera, known.network
+    if found_at(known.logits, camera.is_eight) >= LEAST_FOUND:
+        return
     brightness = (camera.pictures - camera.black) / camera.gain
     if found_at(network.logits(brightness), camera.is_eight) >= LEAST_FOUND:
         raise Failure(
@@ -81,11 +108,8 @@ def known(me: str, pth: Any) -> Known:
             help="Fold black and gain into the first layer, and save the network after that.",
         )
     _half_folded(camera, network)
-    if np.ptp(found.logits, axis=0).max() <= found.rounding.allowed:
-        raise Failure(
-            "The network of `pth` answers the same to every picture: it does not look at them.",
-            help="Begin with net = trained(me), change the first layer only, and save the network.",
-        )
+    if np.ptp(known.logits, axis=0).max() <= _APART * known.rounding.allowed:
+        raise Failure(_SAME, help=_BEGIN)
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
         help="Is it trained(me), with your id? After a change of `me` run all cells below it "
@@ -144,7 +168,7 @@ def _finds(camera: facts.Camera, network: Network, **first: Array) -> bool:
 
 
 @functools.lru_cache(maxsize=4)
-def _read_known(me: str, weights: bytes) -> Known:
+def _read(me: str, weights: bytes) -> Known:
     camera = facts.own_camera(me)
     network = Network.read("pth", np.frombuffer(weights, np.uint8))
     logits = network.logits(camera.pictures)
@@ -211,6 +235,62 @@ def of_pth(known: Known, value: Any) -> Array:
         "cell of task 5 again, after the last change of `me` or of the file.",
     )
     return given
+
+
+def scores(known: Known, value: Any) -> Array:
+    """PyTorch's logits of class eight: those handed over, or the network's where they are wrong.
+
+    Where rounding alone decides about a picture, the student's own logits have to be used. Wrong
+    ones are the subject of a4.logits and a4.threshold.
+
+    Raises:
+        Failure: what was handed over is not one number per picture.
+    """
+    array("logits_pth", value, (len(known.logits),), because="a logit for each picture")
+    try:
+        return of_pth(known, value)
+    except Failure:
+        eight: Array = known.logits[:, facts.EIGHT]
+        return eight
+
+
+def verdicts(scores: Array, limit: float, least: int = 1) -> Array:
+    """The verdicts on pictures: bool; fails unless both kinds of verdict occur.
+
+    Where all are the same, there is nothing to compare: a model that always answers the same agrees
+    with them.
+
+    Args:
+        scores: a logit for each picture.
+        limit: the threshold that was handed over.
+        least: how many verdicts of each kind are needed.
+    """
+    truth: Array = scores > limit
+    if least <= truth.sum() <= len(truth) - least:
+        return truth
+    raise Failure(
+        f"At `threshold`, {limit:.5g}, {truth.sum():,} of {len(truth):,} verdicts of PyTorch are "
+        "eight: nearly all are the same.",
+        help=f"Your logits go from {scores.min():.5g} to {scores.max():.5g}. Correct the threshold "
+        "of task 6 first.",
+    )
+
+
+def served(server: Probe, known: Known, *models: str) -> dict[str, Array]:
+    """Both logits that each model answers to the camera's pictures, by the model's name."""
+    answered = {model: facts.ask(server, model, known.pictures) for model in models}
+    for model, logits in answered.items():
+        looks(model, logits)
+    return answered
+
+
+def looks(model: str, logits: Array) -> None:
+    """Fail if a model answers the same to all pictures."""
+    if not np.ptp(logits[:, facts.EIGHT]) > 0:
+        raise Failure(
+            f"{model} answers the same to every picture: it does not look at them.",
+            help="Make its file from the network of eights.pth, and deploy again.",
+        )
 
 
 def of_served(

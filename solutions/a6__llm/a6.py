@@ -36,9 +36,10 @@
 # not seen. What is right is computed there from the network's weights. A person reads what you
 # write in words.
 #
-# An early mistake costs more than its own points. While `a6.greedy` earns nothing, the checks of
-# sampling, stop texts, refusals, the stream, its clients and the temperature wait for it. And the
-# stream writes with the same `writing.py`: a token that is drawn wrongly is wrong in both.
+# A mistake costs points once where it can be told from others: stop texts, for instance, are judged
+# by your model's own answers without them. Two mistakes cost more. Nothing can be asked of a `chat`
+# that answers no request, or fails when a row leaves the batch. And what is right is computed from
+# your network: if `llama_step` serves another one, what is drawn from its scores is wrong, too.
 
 # %% kind="given" id="a6.setup"
 import matplotlib.pyplot as plt
@@ -220,8 +221,8 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # The task has four parts. Each has a cell that deploys `models/chat`, with a variable of its own.
 # All four variables hold the same name, "chat"; as long as one is `...`, the check of its part says
-# *not attempted*. The checks of the later parts, of task 3 and of task 5 wait until `a6.greedy`
-# earns points (`a6.knobs` waits for `a6.sampling`, too, and `a6.clients` for `a6.stream`).
+# *not attempted*. A later check that fails says that it waits for `a6.greedy` as long as this one
+# earns nothing: correct `a6.greedy` first.
 
 # %% [markdown]
 # ### The likeliest tokens (20 points)

@@ -30,6 +30,7 @@ _PADDING = (
     "Shorter prompts are padded on the left. Look at three things: the mask is 0 at the padding, "
     "the positions count a row's own tokens only, and the mask is 0 for the cache's first column."
 )
+_NO_END = "The end of text ends an answer. It is no part of it."
 _AFTER_AN_END = (
     "The fault comes after another row has ended. When rows leave, index answers, mask, positions "
     "and cache with the same numbers: those of the rows that go on."
@@ -38,12 +39,17 @@ _AFTER_AN_END = (
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One answer: its text, the ids of its tokens, their logprobs, and why it ended."""
+    """One answer: its text, the ids of its tokens, their logprobs, and why it ended.
+
+    `holds_end`: its tokens ended with the end of text, which belongs to no answer. It is left out
+    here, and `require_greedy` fails.
+    """
 
     text: str
     tokens: list[int]
     logprobs: list[float]
     reason: str
+    holds_end: bool = False
 
     @property
     def steps(self) -> int:
@@ -127,6 +133,8 @@ def make_answer(model: str, text: Any, tokens: Array, logprobs: Array, reason: A
         for one in (text, reason)
     )
     ids = [int(token) for token in tokens]
+    if holds_end := ids[-1:] == [small_llama.EOS]:
+        ids.pop()
     require_tokens(f"token_ids of {model}", ids)
     if not np.isfinite(logprobs).all():
         raise Failure(f"{model} answers logprobs that are not finite numbers.")
@@ -139,7 +147,7 @@ def make_answer(model: str, text: Any, tokens: Array, logprobs: Array, reason: A
             'with "stop" can have no token.',
             safe="An answer has no token.",
         )
-    return Answer(text, ids, [float(one) for one in logprobs], reason)
+    return Answer(text, ids, [float(one) for one in logprobs[: len(ids)]], reason, holds_end)
 
 
 def require_tokens(what: str, tokens: Sequence[int]) -> None:
@@ -147,10 +155,7 @@ def require_tokens(what: str, tokens: Sequence[int]) -> None:
     if any(not 0 <= token < small_llama.VOCABULARY for token in tokens):
         raise Failure(f"{what} holds numbers that are no tokens: they go from 0 to 1023.")
     if small_llama.EOS in tokens:
-        raise Failure(
-            f"{what} holds the end of text.",
-            help="The end of text ends an answer. It is no part of it.",
-        )
+        raise Failure(f"{what} holds the end of text.", help=_NO_END)
 
 
 def retry(times: int, requirement: Callable[[int], None]) -> None:
@@ -325,6 +330,8 @@ def require_greedy(
         which: the answer that the message is about: "the answer to a prompt that came alone".
         others: where it is one of several rows, after how many steps the first of the others ends.
     """
+    if answer.holds_end:
+        raise Failure(f"In {which}, token_ids holds the end of text.", help=_NO_END)
     scores = scores_along(me, prompt, answer.tokens)
     short = scores.max(axis=1) - scores[np.arange(len(scores)), [*answer.tokens, small_llama.EOS]]
     wrong = short > network.tolerance().allowed
@@ -351,13 +358,27 @@ def require_greedy(
             "not the likeliest token there.",
             help=f"Each row ends at its own end of text, not at that of another row.{after}",
         )
+    require_text(answer, which)
+    require_logprobs(me, prompt, answer, which, others)
+
+
+def require_text(answer: Answer, which: str) -> None:
+    """Fail unless the text of an answer without stop texts is that of its tokens."""
     if answer.text != facts.tokenizer().decode(answer.tokens):
         raise Failure(
             f"text_output of {which} is not the text of its token_ids.",
             help="tokenizer.decode(tokens) makes the text, of all tokens together, not of each by "
             "itself; the end of text is no part of it.",
         )
-    require_logprobs(me, prompt, answer, which, others)
+
+
+def require_different(model: str, found: Sequence[Answer]) -> None:
+    """Fail if answers to several prompts are all the same: then they are not made from these."""
+    if len({tuple(one.tokens) for one in found}) < 2 <= len(found):
+        raise Failure(
+            f"{model} answers the same to {len(found)} prompts.",
+            help="The first step gets the tokens of the whole prompt.",
+        )
 
 
 def _require_end(prompt: str, answer: Answer, max_tokens: int, which: str) -> None:

@@ -19,11 +19,6 @@ CHAT = "models/chat/1/model.py"
 WRITING = "models/chat/1/writing.py"
 
 _VLLM = {"a6.vllm", "a6.speed"}
-#: The checks that need `chat`.
-_CHAT = {
-    *("a6.greedy", "a6.sampling", "a6.stops", "a6.refusals"),
-    *("a6.stream", "a6.clients", "a6.knobs"),
-}
 
 #: Where the deployed models lie, as a notebook finds them.
 _HOME = """
@@ -54,9 +49,14 @@ def _without_vllm(folder: Path) -> None:
     _cell(folder, "a6.measure", "rates = ...")
 
 
-@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, message="is not the likeliest one")
+@ATTACKS.add(
+    "solution", lost={"a6.greedy", "a6.stream", *_VLLM}, message="is not the likeliest one"
+)
 def answers_from_a_table(folder: Path) -> None:
-    """It asks the network for show, and knows the answers to the student's prompts only."""
+    """It asks the network for show, and knows the answers to the student's prompts only.
+
+    `chat_stream` has no such table.
+    """
     _without_vllm(folder)
     _change(
         folder,
@@ -76,7 +76,7 @@ def answers_from_a_table(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={*_CHAT, *_VLLM}, message="rows of llama_step")
+@ATTACKS.add("solution", lost={"a6.greedy", *_VLLM}, message="rows of llama_step")
 def tokens_that_no_step_has_made(folder: Path) -> None:
     """It computes the scores by itself, with the course's own reference, and asks no model."""
     _without_vllm(folder)
@@ -93,7 +93,7 @@ def tokens_that_no_step_has_made(folder: Path) -> None:
 
 @ATTACKS.add(
     "solution",
-    lost={"a6.step", *_CHAT, *_VLLM},
+    lost={"a6.step", "a6.greedy", "a6.sampling", "a6.knobs", *_VLLM},
     flags={"notebook disagrees"},
     says=RAN,
     message="The scores of llama_step differ",

@@ -94,14 +94,17 @@ def greedy(server: Probe, me: str, model: str) -> None:
     loop.require_shared_steps(server, me, model, prompts[8:], 16)
 
     def ask(prompt: str) -> answers.Answer:
-        return answers.ask(server, model, [prompt], {"temperature": 0, "max_tokens": loop.STEPS})[0]
+        wanted = {"temperature": 0, "max_tokens": loop.STEPS}
+        (answer,) = answers.ask(server, model, [prompt], wanted)
+        answers.require_greedy(me, prompt, answer, loop.STEPS, "the answer to a long prompt")
+        return answer
 
-    loop.require_cache(server, me, model, prompts, ask)
+    loop.require_cache(server, model, prompts, ask)
 
 
 @define(
     "a6.sampling",
-    needs=("a6.greedy",),
+    after=("a6.greedy",),
     hints=(
         "Compute it on paper: four tokens have the probabilities 0.5, 0.3, 0.15 and 0.05, and "
         "top_p is 0.7. Which tokens are in the nucleus, and with which probabilities are they "
@@ -129,7 +132,7 @@ def sampling(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a6.stops",
-    needs=("a6.greedy",),
+    after=("a6.greedy",),
     hints=(
         "Print the tokens of an answer as texts. Where does your stop text begin and end? A look "
         "at the newest token alone does not find it.",
@@ -144,12 +147,12 @@ def sampling(server: Probe, me: str, model: str) -> None:
 def stops(server: Probe, me: str, model: str) -> None:
     """An answer ends before the first stop text, and finish_reason says why it ended."""
     loop.require_named(model, facts.CHAT)
-    stopping.require_stops(server, me, model, facts.own_prompts(me)[:8])
+    stopping.require_stops(server, model, facts.own_prompts(me)[:8])
 
 
 @define(
     "a6.refusals",
-    needs=("a6.greedy",),
+    after=("a6.greedy",),
     hints=(
         "What happens to the other requests of an execute when one row raises? Catch the error "
         "where one request is read.",
@@ -168,7 +171,7 @@ def refusals(server: Probe, model: str) -> None:
 
 @define(
     "a6.stream",
-    needs=("a6.greedy",),
+    after=("a6.greedy",),
     hints=(
         "Take the loop of `chat` for a single row, and send a response in each step. Which text "
         "and which tokens are new since the last response?",
@@ -191,20 +194,20 @@ def stream(server: Probe, me: str, model: str) -> None:
     prompts = facts.own_prompts(me)
 
     def ask(prompt: str) -> answers.Answer:
-        return streaming.ask_alone(server, model, prompt, temperature=0, max_tokens=loop.STEPS)
+        return streaming.ask_greedy(server, me, model, prompt, loop.STEPS)
 
     with streaming.compared_writing(server):
         streaming.require_stream(server, me, model, prompts[:4])
-        streaming.require_pace(server, me, model, prompts)
+        streaming.require_pace(server, model, prompts)
         streaming.require_refusal(
             server, model, loop.bad_parameters("a top_p of 7", '{"top_p": 7}')
         )
-        loop.require_cache(server, me, model, prompts, ask)
+        loop.require_cache(server, model, prompts, ask)
 
 
 @define(
     "a6.clients",
-    needs=("a6.stream",),
+    after=("a6.greedy", "a6.stream"),
     hints=(
         "Ask twice at once, from two notebooks or with `stream` in two threads. Does the second "
         "one wait? And what does your model do when you interrupt the first one?",
@@ -221,7 +224,7 @@ def stream(server: Probe, me: str, model: str) -> None:
 def clients(server: Probe, me: str, model: str) -> None:
     """Several clients get their own answers at once; for one that has left, the work ends."""
     loop.require_named(model, facts.STREAM)
-    streaming.require_clients(server, me, model, facts.own_prompts(me))
+    streaming.require_clients(server, model, facts.own_prompts(me))
 
 
 @define(
@@ -248,7 +251,7 @@ def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
 
 @define(
     "a6.speed",
-    needs=("a6.vllm",),
+    after=("a6.vllm",),
     server=False,
     hints=(
         "tokens_per_second(model, prompts, clients) measures one model once. A single figure says "
@@ -267,7 +270,7 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
 
 @define(
     "a6.knobs",
-    needs=("a6.sampling",),
+    after=("a6.greedy", "a6.sampling"),
     hints=(
         "One temperature first: some, how_odd, how_many = measure(0.7). Read some answers: "
         "tokenizer.decode(some[0]).",

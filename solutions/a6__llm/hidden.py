@@ -61,9 +61,9 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
         {"temperature": float(temperature), "top_p": float(share), "max_tokens": 24}
         for temperature, share in zip(temperatures, shares, strict=True)
     ]
-    found = answers.ask(server, model, prompts, wanted)
-    for prompt, answer, one in zip(prompts, found, wanted, strict=True):
-        drawing.require_drawable(me, prompt, answer, one, "a row of a request with 6 prompts")
+    for prompt, one in zip(prompts, wanted, strict=True):
+        (answer,) = answers.ask(server, model, [prompt], one)
+        drawing.require_drawable(me, prompt, answer, one, "an answer to another prompt")
 
 
 @hidden(
@@ -71,10 +71,10 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
     help="An answer ends before the first place at which a stop text stands, also where it is "
     "made of parts of several tokens.",
 )
-def secret_stops(server: Probe, me: str, model: str) -> None:
+def secret_stops(server: Probe, model: str) -> None:
     """Answers to other prompts end before their stop texts."""
     for _ in range(2):
-        stopping.require_stops(server, me, model, facts.drawn_prompts(server.rng, 8))
+        stopping.require_stops(server, model, facts.drawn_prompts(server.rng, 8))
 
 
 @hidden(
@@ -109,7 +109,7 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
     """Answers to other prompts come piece by piece, with other stop texts."""
     prompts = facts.drawn_prompts(server.rng, 12)
     streaming.require_stream(server, me, model, prompts[:6])
-    streaming.require_pace(server, me, model, prompts)
+    streaming.require_pace(server, model, prompts)
     streaming.require_refusal(server, model, loop.Bad("an empty prompt", "", "{}", ()))
 
 
@@ -118,9 +118,9 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
     help="What belongs to one request is kept in local variables, and the loop ends when its "
     "client has left.",
 )
-def secret_clients(server: Probe, me: str, model: str) -> None:
+def secret_clients(server: Probe, model: str) -> None:
     """Several clients at once get each its own answer, and a client may leave."""
-    streaming.require_clients(server, me, model, facts.drawn_prompts(server.rng, 12))
+    streaming.require_clients(server, model, facts.drawn_prompts(server.rng, 12))
 
 
 @hidden(

@@ -18,6 +18,8 @@ from .answers import Answer
 
 #: The most tokens of an answer that is stopped, and the fewest characters.
 MOST, LEAST = 40, 24
+#: How many whole answers are stopped.
+_WHOLE = 3
 _WHERE = (
     "The text ends before the first place at which a stop text stands, wherever its tokens begin "
     "and end: look for it in the whole text so far."
@@ -68,22 +70,16 @@ def _draw_overlapping(random: np.random.Generator, text: str) -> list[str]:
     return [text[start + 1 : start + 5], text[start : start + 5]]
 
 
-def whole_stops(random: np.random.Generator, texts: Sequence[str]) -> list[Stop]:
-    """A stop of each kind for whole answers; the texts take turns."""
-    text = [texts[number % len(texts)] for number in range(6)]
-    two = [draw_part(random, text[2]), draw_part(random, text[2])]
+def whole_stops(random: np.random.Generator, text: str) -> list[Stop]:
+    """A stop of each kind for an answer with this text."""
+    two = [draw_part(random, text), draw_part(random, text)]
     return [
-        Stop("a stop text", draw_part(random, text[0])),
-        Stop("a list with one stop text", [draw_part(random, text[1])]),
+        Stop("a stop text", draw_part(random, text)),
+        Stop("a list with one stop text", [draw_part(random, text)]),
         Stop("two stop texts", two),
-        Stop(
-            "two stop texts that end at the same place", _draw_overlapping(random, text[3]), _ORDER
-        ),
-        Stop(
-            "a stop text that the last token of max_tokens completes",
-            [draw_part(random, text[4])],
-        ),
-        Stop("a stop text that only begins at the end of the answer", [text[5][-3:] + "§"], _REST),
+        Stop("two stop texts that end at the same place", _draw_overlapping(random, text), _ORDER),
+        Stop("a stop text that the last token of max_tokens completes", [draw_part(random, text)]),
+        Stop("a stop text that only begins at the end of the answer", [text[-3:] + "§"], _REST),
     ]
 
 
@@ -165,22 +161,30 @@ def require_stopped(answer: Answer, whole: Answer, stop: Stop) -> None:
         )
 
 
-def require_stops(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
-    """Fail unless stop texts end an answer, in a row of its own, and others do not."""
+def require_stops(server: Probe, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless stop texts end the model's answers, each in a row of its own.
+
+    An answer is compared with the model's own answer without stop texts, and all rows of a request
+    have one prompt. So neither wrong tokens nor wrong padding changes the result.
+    """
     wanted = {"temperature": 0, "max_tokens": MOST}
-    wholes = answers.ask(server, model, prompts, wanted)
-    for prompt, whole in zip(prompts, wholes, strict=True):
-        answers.require_greedy(me, prompt, whole, MOST, "an answer at temperature 0")
-    long = [pair for pair in zip(prompts, wholes, strict=True) if len(pair[1].text) >= LEAST][:4]
+    long: list[tuple[str, Answer]] = []
+    for prompt in prompts:
+        (whole,) = answers.ask(server, model, [prompt], wanted)
+        answers.require_text(whole, "an answer at temperature 0")
+        long += [(prompt, whole)] * (len(whole.text) >= LEAST)
+        if len(long) == _WHOLE:
+            break
     if not long:
         raise Failure(f"The answers of {model} at temperature 0 are too short to be stopped.")
-    stops = whole_stops(server.rng, [whole.text for _, whole in long])
-    rows = [long[number % len(long)] for number in range(len(stops))]
-    parameters = [{**wanted, "stop": stop.stop} for stop in stops]
-    parameters[4]["max_tokens"] = len(cut(rows[4][1], stops[4].texts).tokens)
-    (alone,) = answers.ask(server, model, [rows[0][0]], parameters[:1])
-    require_stopped(alone, rows[0][1], stops[0])
-    together = answers.ask(server, model, [prompt for prompt, _ in rows], parameters)
-    for answer, (_, whole), stop in zip(together, rows, stops, strict=True):
-        among = dataclasses.replace(stop, what=f"{stop.what}, in a row among others")
-        require_stopped(answer, whole, among)
+    answers.require_different(model, [whole for _, whole in long])
+    for prompt, whole in long:
+        stops = whole_stops(server.rng, whole.text)
+        parameters = [{**wanted, "stop": stop.stop} for stop in stops]
+        parameters[4]["max_tokens"] = len(cut(whole, stops[4].texts).tokens)
+        (alone,) = answers.ask(server, model, [prompt], parameters[:1])
+        require_stopped(alone, whole, stops[0])
+        together = answers.ask(server, model, [prompt] * len(stops), parameters)
+        for answer, stop in zip(together, stops, strict=True):
+            among = dataclasses.replace(stop, what=f"{stop.what}, in a row among others")
+            require_stopped(answer, whole, among)

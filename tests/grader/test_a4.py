@@ -125,7 +125,24 @@ def test_networks_that_do_not_fit() -> None:
         (network.half().state_dict(), "is float16"),
     ):
         with pytest.raises(Failure, match=words):
-            models.known("anna", file(wrong))
+            models.finds_eights(models.read("anna", file(wrong)))
+
+
+def test_what_does_not_look_at_a_picture_is_compared_with_nothing() -> None:
+    """Of a network, a model, verdicts that are the same for all; a wrong network is compared."""
+    empty = {name: 0 * tensor for name, tensor in folded("anna")[1].state_dict().items()}
+    with pytest.raises(Failure, match="answers the same to every picture"):
+        models.known("anna", file(empty))
+    with pytest.raises(Failure, match="eights_fp16 answers the same to every picture"):
+        models.looks("eights_fp16", np.zeros((3, 2)))
+    known = models.known("anna", file(facts.trained("anna").state_dict()))
+    with pytest.raises(Failure, match="logits_pth"):
+        models.scores(known, "no logits")
+    scores = models.scores(known, np.zeros(facts.PICTURES))
+    assert 0 < models.verdicts(scores, float(np.median(scores))).sum() < facts.PICTURES
+    for limit, least in ((scores.max(), 1), (scores.min() - 1, 1), (np.sort(scores)[-4], 4)):
+        with pytest.raises(Failure, match="nearly all are the same"):
+            models.verdicts(scores, float(limit), least)
 
 
 class Program:

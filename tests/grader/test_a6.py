@@ -120,7 +120,36 @@ def test_a_right_model_passes(me: str) -> None:
     public.sampling(server, me, facts.CHAT)
     public.stops(server, me, facts.CHAT)
     secret.secret_sampling(server, me, facts.CHAT)
-    secret.secret_stops(server, me, facts.CHAT)
+    secret.secret_stops(server, facts.CHAT)
+
+
+def test_what_is_right_by_the_models_own_answers() -> None:
+    """Stop texts of a model with wrong tokens are judged; one answer for all prompts is not."""
+    me = "anna"
+    server: Any = RightModel(me, 7, ("int(scores.argmax())", "int(scores.argsort()[-2])"))
+    public.stops(server, me, facts.CHAT)
+    secret.secret_stops(server, facts.CHAT)
+    prompts = facts.own_prompts(me)
+    wanted = {"temperature": 0, "max_tokens": 12}
+    (answer,) = answers.ask(server, facts.CHAT, prompts[:1], wanted)
+    with pytest.raises(Failure, match="is not the likeliest one"):
+        answers.require_greedy(me, prompts[0], answer, 12, "it")
+    assert streaming._is_of_chat(server, prompts[0], answer, wanted)
+    assert not streaming._is_of_chat(server, prompts[1], answer, wanted)
+    with pytest.raises(Failure, match="chat answers the same to 2 prompts"):
+        answers.require_different(facts.CHAT, [answer, answer])
+
+
+def test_the_end_of_text_among_the_tokens() -> None:
+    """It is left out of the answer, and a6.greedy says so."""
+    tokens, logs = np.array([5, small_llama.EOS]), np.array([-1.0, -2.0])
+    text = facts.tokenizer().decode([5])
+    answer = answers.make_answer(facts.CHAT, text, tokens, logs, "stop")
+    assert (answer.tokens, answer.logprobs, answer.drawn) == ([5], [-1.0], [5, small_llama.EOS])
+    with pytest.raises(Failure, match="token_ids holds the end of text"):
+        answers.require_greedy("anna", "A list", answer, 12, "the answer")
+    with pytest.raises(Failure, match="holds the end of text"):
+        answers.make_answer(facts.CHAT, text, tokens[::-1], logs, "stop")
 
 
 def test_mutants_are_many() -> None:
@@ -301,13 +330,12 @@ def test_stop_texts_that_tell(me: str) -> None:
         begun = stopping.stream_stops(random, answer)[1].texts
         assert len(begun) == 2
         assert begun[1][2] == begun[0][0]
-    stops = stopping.whole_stops(random, [answer.text for answer in whole[:4]])
-    text, (later, first) = whole[3 % len(whole[:4])].text, stops[3].texts
-    assert first.endswith(later)
-    assert text.find(later) == text.find(first) + 1
-    last = whole[5 % len(whole[:4])]
-    assert stopping.cut(last, stops[5].texts) == last
-    assert last.text.endswith(stops[5].texts[0][:-1])
+        stops = stopping.whole_stops(random, answer.text)
+        later, first = stops[3].texts
+        assert first.endswith(later)
+        assert answer.text.find(later) == answer.text.find(first) + 1
+        assert stopping.cut(answer, stops[5].texts) == answer
+        assert answer.text.endswith(stops[5].texts[0][:-1])
 
 
 class Counting:
