@@ -8,7 +8,7 @@
 #
 # **Question.** A model may remember what a client sent before, and it may answer in parts. What does each cost, and what does it save?
 #
-# How they work is in [Sequences](../../1_architecture/04__sequences/04__sequences.ipynb) and [Generate](../../1_architecture/11__generate/11__generate.ipynb). Here we measure them.
+# How they work is in lecture 1, [Sequences](../../1_architecture/04__sequences/04__sequences.ipynb) and [Generate](../../1_architecture/11__generate/11__generate.ipynb). Here we measure them.
 
 # %%
 import setup
@@ -16,19 +16,26 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 
 models = folder("sequences_and_streams")
 place(models, "models/carried", "models/kept", "models/parts", "models/at_once")
-setup.prepare(models)  # an ONNX network that carried and kept share
+setup.prepare(models)  # the network of carried and kept, in ONNX
 lab = laboratory(models)  # a Triton server of this notebook's own
 
 # %% [markdown]
 # ## Where is the state?
 #
-# A camera sends each frame's brightness. The network smooths it: *after* = 0.9 × *before* + 0.1 × *frame*, and *brightness* is the mean of *after*. The state could be one number. Here it is a million equal ones, to stand for a large state. With `carried`, the client sends it with each frame. With `kept`, the server has it:
+# A camera sends the brightness of each frame. A model smooths it: *after* = 0.9 × *before* + 0.1 × *frame*. The next request needs *after* as its *before*. This is the model's *state*: what must be remembered between two requests.
+#
+# Here the state is a million equal numbers, 4 MB. The answer, *brightness*, is their mean.
+
+# %% [markdown]
+# Two models have this network. With `carried`, the client carries the state: it sends *before* with each frame, and gets *after* back. With `kept`, the server keeps the state, and the client sends the frame alone:
 
 # %%
 show("models/carried/config.pbtxt", "models/kept/config.pbtxt")
 
 # %% [markdown]
-# `state` names the two tensors that clients of `kept` do not see. A sequence's first *before* is `initial_state`: zeros. Triton calls this [*implicit state*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md). `oldest` keeps up to 8 sequences open. A client of `kept` gives each request the number of its sequence, the first one the flag *start*, and the last one *end*.
+# `state` names the two tensors that clients of `kept` do not see ([*implicit state*](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md)). The first *before* is `initial_state`: zeros.
+#
+# The frames of one camera are a *sequence*. `oldest` keeps up to 8 sequences open. Each request has the number of its sequence. The first one has the flag *start*, the last one the flag *end*.
 
 # %%
 predict(
@@ -59,13 +66,13 @@ def tensor(name, array):
 
 
 # %% tags=["triton"]
-def carried(frames):
+def carried(frames, model="carried", size=1_000_000):
     """Send frames with their state; return the last answer and each request's milliseconds."""
-    state, ms = np.zeros((1, 1_000_000), np.float32), []
+    state, ms = np.zeros((1, size), np.float32), []
     for frame in frames:
         began = time.perf_counter()
         inputs = [tensor("frame", np.full((1, 1), frame, np.float32)), tensor("before", state)]
-        answer = client.infer("carried", inputs)
+        answer = client.infer(model, inputs)
         state = answer.as_numpy("after")
         ms.append(1000 * (time.perf_counter() - began))
     return answer.as_numpy("brightness").item(), ms
@@ -111,22 +118,28 @@ claim(
 )
 
 # %% [markdown]
-# Where do the milliseconds go? The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) have four parts: `queue` is the wait, `compute_input` the time to prepare the inputs, `compute_infer` that to run the network, `compute_output` that to extract the outputs. They are means of all requests since the model was loaded. `at the client` is the mean of the 50 requests above:
+# Where do the milliseconds go? The server's [statistics](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md) tell how long a request waits (`queue`), and how long it takes to prepare the inputs (`compute_input`), to run the network (`compute_infer`) and to extract the outputs (`compute_output`). `transfer` is the rest of the client's time: to pack, send and unpack the tensors, there and back.
+
+# %% [markdown]
+# A third row is `small`: `carried`, but with a state of one number. The network has hardly anything to compute there, so look at its transfer only.
 
 # %% tags=["triton"]
 import pandas as pd
 
+_, times["small"] = carried(frames, model="small", size=1)
 rows = {}
-for name in ("carried", "kept"):
+for name in ("carried", "kept", "small"):
     stats = client.get_inference_statistics(name, as_json=True)["model_stats"][0]["inference_stats"]
     count = int(stats["success"]["count"])
     parts = ("queue", "compute_input", "compute_infer", "compute_output")
     rows[name] = {part: int(stats[part].get("ns", 0)) / count / 1e6 for part in parts}
-    rows[name]["at the client"] = np.mean(times[name])
-pd.DataFrame(rows).T.round(2)  # ms per request
+    rows[name]["transfer"] = np.mean(times[name]) - sum(rows[name].values())
+pd.DataFrame(rows).T.round(2)  # ms per request, means
 
 # %% [markdown]
-# With `carried`, *after* is an output of 4 MB, so `compute_output` is large. Subtract the server's four parts from `at the client`: the rest is the *transfer*, to pack, send and unpack 4 MB, there and back. It is most of the time; with `kept` it is small. `compute_infer` may be longer with `kept`: the table does not tell why.
+# With `carried`, most of the time is `transfer`: 4 MB there and back. `compute_output` is large, too, because *after* is an output. `kept` saves both.
+#
+# **Where it does not help:** with a small state there is hardly any transfer to save. Compare the `transfer` of `small`, which carries its state, with that of `carried`.
 
 # %% [markdown]
 # ## What it costs
@@ -170,29 +183,26 @@ claim(
 )
 
 # %% [markdown]
-# So clients need a plan for this error. They keep their *history*, all frames that they have sent. They send it again, the first frame with the flag *start*. Let the 50 frames from above be the history of sequence 7:
-
-# %% tags=["triton"]
-repeated, _ = kept(frames, sequence=7)
-print(f"{len(frames)} frames sent again: {repeated:.5f}; without an unload: {last['kept']:.5f}")
-
-# %% [markdown]
-# The server also forgets a sequence if the client pauses too long: one second by default ([Sequences](../../1_architecture/04__sequences/04__sequences.ipynb)).
+# The same happens if a client pauses too long: after one second by default, the server forgets the sequence ([lecture 1](../../1_architecture/04__sequences/04__sequences.ipynb)).
 #
-# **Where it does not help:** small states. A request to `kept` and its answer have one number each, and their transfer was short. A few numbers of state add hardly anything. If the client carries them, any server can answer.
+# So clients need a plan for this error. They keep their *history*, all frames that they have sent. They send it again, the first frame with the flag *start*. A program at the end of this notebook does it.
 
 # %% [markdown]
 # ## Answers in parts
 #
-# `parts` is *decoupled*: a request may have many responses. Its input *plan* says how many parts the client wants, and how many milliseconds each takes: here 40 and 5. Each part is sent as soon as it is computed. [`at_once`](models/at_once/1/model.py) does the same work, and sends one response at the end.
+# A *decoupled* model may send many responses to one request. `parts` is one. Its input *plan* has two numbers: how many parts the client wants, and how many milliseconds each takes to compute. Each part is sent as soon as it is computed:
 
 # %% tags=["triton"]
 # !cat $TRITON_MODELS/parts/1/model.py
 
+# %% [markdown]
+# [`at_once`](models/at_once/1/model.py) does the same work, and sends one response at the end. We ask both for 40 parts of 5 ms each, and compare `parts` with `at_once`.
+
 # %%
 predict(
     "streams.first",
-    "When does the client have the first part, and when the last one?",
+    "When does the client of parts have the first part, and when the last one, compared with "
+    "at_once?",
     {
         "first: much earlier; last: at about the same time": None,
         "first: much earlier; last: much later": "A response takes less than a millisecond "
@@ -202,33 +212,28 @@ predict(
 )
 
 # %% [markdown]
-# A callback notes when each response came. With `enable_empty_final_response`, the parameter `triton_final_response` is true in the last response. That of `parts` is empty: it has no outputs, so its time is not counted ([Generate](../../1_architecture/11__generate/11__generate.ipynb)).
+# Many responses need a *stream*: a gRPC connection that stays open in both directions. For each response, the client library calls a function of ours, a *callback*. Ours notes the time.
 
 # %% tags=["triton"]
 import queue
 
 
-def stream(model, count, ms):
+def stream(model, count, ms, responses):
     """Send one request over a stream; return when each response came, in milliseconds."""
-    answers = queue.Queue()
-    client.start_stream(lambda result, error: answers.put((time.perf_counter(), result or error)))
-    began, times, final = time.perf_counter(), [], False
-    plan = tensor("plan", np.array([count, ms], np.float32))
-    client.async_stream_infer(model, [plan], enable_empty_final_response=True)
-    while not final:
-        moment, answer = answers.get(timeout=60)
-        response = answer.get_response()
-        if response.outputs:
-            times.append(1000 * (moment - began))
-        final = response.parameters["triton_final_response"].bool_param
+    came = queue.Queue()  # the time of each response, or an error
+    client.start_stream(lambda result, error: came.put(error or time.perf_counter()))
+    began = time.perf_counter()
+    client.async_stream_infer(model, [tensor("plan", np.array([count, ms], np.float32))])
+    times = [1000 * (came.get(timeout=60) - began) for _ in range(responses)]
     client.stop_stream()
     return times
 
 
 # %% tags=["triton"]
-slow = {model: stream(model, 40, 5) for model in ("parts", "at_once")}
+slow = {"parts": stream("parts", 40, 5, responses=40)}
+slow["at_once"] = stream("at_once", 40, 5, responses=1)
 for model, came in slow.items():
-    print(f"{model:8} {len(came):2} responses, first {came[0]:.0f} ms, last {came[-1]:.0f} ms")
+    print(f"{model:8} {len(came):2} responses: first {came[0]:.0f} ms, last {came[-1]:.0f} ms")
 
 # %%
 earlier = slow["at_once"][0] / slow["parts"][0]
@@ -251,14 +256,18 @@ claim(
 )
 
 # %% [markdown]
-# A user who reads along waits for the first part only. A program that needs all parts gains nothing: the work takes 40 × 5 ms = 200 ms in both models, and `time.sleep` a little longer, more so on a busy machine.
+# A user who reads along waits for the first part only. A program that needs all parts gains nothing: both models work for 40 × 5 ms.
+
+# %% [markdown]
+# ## What a response costs
 #
-# What does a response cost? Ask for 1,000 parts that take no time to compute:
+# Now 1,000 parts that take no time to compute. The models work equally little. So the difference between them is what 999 more responses cost, in server and client together. We take the fastest of ten tries:
 
 # %% tags=["triton"]
 quick = {}
 for model in ("parts", "at_once"):
-    quick[model] = min(stream(model, 1000, 0)[-1] for _ in range(10))
+    responses = 1000 if model == "parts" else 1
+    quick[model] = min(stream(model, 1000, 0, responses)[-1] for _ in range(10))
     print(f"{model:8} 1,000 parts without work: {quick[model]:.1f} ms")
 print(f"so a response costs {(quick['parts'] - quick['at_once']) / 1000:.3f} ms")
 
@@ -272,22 +281,14 @@ claim(
 )
 
 # %% [markdown]
-# Both models call `time.sleep(0)` a thousand times. So the difference is what the responses cost, in server and client together. A part should take longer to compute than to send: a token of a language model does, a number of a vector does not.
-#
-# A client needs a gRPC stream ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/decoupled_models.md)), or [generate_stream](../../1_architecture/11__generate/11__generate.ipynb) over HTTP.
-
-# %% [markdown]
-# ## Three mistakes
-#
-# Each is one change to the config of `kept`:
-
-# %%
-setup.mistakes(lab)
+# So a part should take longer to compute than to send. A token of a language model does. A number of a vector does not: send many numbers in one response.
 
 # %% [markdown]
 # ## Your turn
 #
-# `yours` is the network of `carried`, with a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. The check sends two sequences that take turns, so both must be open at once. Save the file, and run the cell.
+# `yours` has the same network with a state of one number, and the client carries it. Change [its config](models/yours/config.pbtxt), so that the server keeps the state of each sequence, and begins with 0. Save the file, and run the cell.
+#
+# The check sends two sequences that take turns, so both must be open at once.
 
 # %%
 setup.yours(models)  # the network, and your config
@@ -297,16 +298,19 @@ task("streams.kept", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# A client of a stateful model that keeps its history. If the server refuses a number because it has lost the state, the client sends the history again:
+# This client keeps its history. If the server has lost the state, and refuses a number, the client sends the history again:
 
 # %%
 show("at_work/resume.py")
+
+# %% [markdown]
+# It sends 10, 20 and 30 to `kept`, and pauses for 3 s before 20 and before 30. In each pause, the server forgets the sequence:
 
 # %% tags=["triton"]
 # %run at_work/resume.py kept frame 3 10 20 30
 
 # %% [markdown]
-# It paused for 3 s before 20 and before 30, and the server forgot the sequence each time. The answers are right nevertheless: 0.9 × 1 + 0.1 × 20 = 2.9. The longer the history, the longer it takes to send again: keep no more than your model's state depends on.
+# The answers are right nevertheless: 0.9 × 1 + 0.1 × 20 = 2.9. The longer the history, the longer it takes to send it again. Keep no more of it than your model's state depends on.
 
 # %% [markdown]
 # ## What to remember

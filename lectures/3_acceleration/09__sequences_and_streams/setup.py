@@ -1,4 +1,4 @@
-"""For 09__sequences_and_streams: a network with a state, premises, and three mistakes."""
+"""For 09__sequences_and_streams: a network with a state, and premises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from workbook.lessons import files
-from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, halves_agree
 from workbook.server import Triton
 
@@ -18,9 +17,12 @@ HERE = Path(__file__).parent / "models"
 
 
 def prepare(models: Path) -> None:
-    """Write the network of `carried` and `kept`."""
+    """Write the network of `carried` and `kept`; make `small`, which carries one number."""
     for name in ("carried", "kept"):
         _network(models / name, SIZE)
+    config = (models / "carried/config.pbtxt").read_text("utf-8")
+    _network(models / "small", 1)
+    (models / "small/config.pbtxt").write_text(config.replace(str(SIZE), "1"), "utf-8")
 
 
 def yours(models: Path) -> None:
@@ -71,21 +73,3 @@ def forty(came: Mapping[str, Sequence[float]]) -> Premise:
     """Premise: the work took about its 40 × 5 ms in both models."""
     longest = max(each[-1] for each in came.values())
     return Premise(longest < 500, f"40 parts of 5 ms took {longest:.0f} ms")
-
-
-def mistakes(server: Triton) -> made.Results:
-    """Provoke mistakes with states: another size, a file that is not there, and no batches."""
-    return made.provoke(
-        server,
-        "kept",
-        {
-            "a state of another size": made.config(
-                "data_type: TYPE_FP32\n    dims: [ 1000000 ]",
-                "data_type: TYPE_FP32\n    dims: [ 10 ]",
-            ),
-            "an initial state whose file is not there": made.config(
-                "zero_data: true", 'data_file: "first"'
-            ),
-            "no batches allowed": made.config("max_batch_size: 1", "max_batch_size: 0"),
-        },
-    )

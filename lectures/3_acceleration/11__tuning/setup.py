@@ -1,4 +1,4 @@
-"""For 11__tuning: the network, the simulator's forecast, fronts, premises, and mistakes."""
+"""For 11__tuning: the network, the simulator's forecast, fronts, premises, and processor time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from workbook.lessons import formats, scoreboard, simulator
-from workbook.lessons import mistakes as made
 from workbook.lessons.premises import Premise, steady
 from workbook.lessons.shared import quiet
 from workbook.measure import style
@@ -227,12 +226,6 @@ def processor_time(server: Triton, model: str, clients: int) -> ProcessorTime:
     return ProcessorTime(spent, float(found["throughput"]), len(os.sched_getaffinity(0)))
 
 
-def of_point_a(per_s: float) -> str:
-    """How many times point A's throughput that is; empty if notebook 01 has not measured it."""
-    first = scoreboard.rows().get("point_a")
-    return f", ×{per_s / first.after:.1f} of point A in its own run" if first else ""
-
-
 def _used(server: Triton, model: str) -> tuple[float, float, int]:
     """Processor seconds of the server, and of programs like perf_analyzer; answered pictures."""
     programs = resource.getrusage(resource.RUSAGE_CHILDREN)  # those that have ended
@@ -240,22 +233,4 @@ def _used(server: Triton, model: str) -> tuple[float, float, int]:
         scoreboard.processor_seconds(server),
         programs.ru_utime + programs.ru_stime,
         formats.computed(server, model)[1],
-    )
-
-
-def mistakes(server: Triton) -> made.Results:
-    """Four settings that the server refuses, or takes although they are no good."""
-    return made.provoke(
-        server,
-        "given",
-        {
-            "a preferred size above max_batch_size": made.config(
-                "dynamic_batching { }", "dynamic_batching { preferred_batch_size: [ 32 ] }"
-            ),
-            "a negative delay": made.config(
-                "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: -1 }"
-            ),
-            "a count of 0": made.config("count: 2", "count: 0"),
-            "a GPU that is not there": made.config("KIND_CPU", "KIND_GPU"),
-        },
     )
