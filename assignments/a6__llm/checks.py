@@ -19,8 +19,8 @@ from . import knobs as knobs_of
 BACKENDS = ("onnxruntime", "python", "vllm")
 #: Tasks without hints, the written answers: for each, what to read in place of them.
 NO_HINTS = {
-    "a6.words": "Look at your curves. Read on: lecture 2, notebook 11, `Sampling, and streams` and "
-    "`Eight clients`.",
+    "a6.words": "Look at your curves. Read on: lecture 2, notebook 11, `Eight clients`; lecture 3, "
+    "notebook 10, `Your own loop`.",
 }
 
 _COMPLETE = "The config was complete: take it from a fresh copy."
@@ -280,7 +280,7 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
         "each temperature. `drawn` takes the first of each, `surprise` the second, `variety` the "
         "third: zip(*measured) makes three columns of them.",
     ),
-    read="Read on: the checks in assignments/a6__llm/knobs.py; sampling is lecture 2, notebook 11.",
+    read="Read on: the checks in assignments/a6__llm/knobs.py; how a token is drawn is in task 2.",
 )
 def knobs(
     server: Probe,

@@ -362,6 +362,7 @@ STUDENTS_GET = {
     "a2": "a2.ipynb checks.py facts.py",
     "a3": "a3.ipynb checks.py facts.py serving.py",
     "a4": "a4.ipynb checks.py engine.py facts.py files.py fp16.py network.py serving.py",
+    "a5": "a5.ipynb checks.py engine.py facts.py files.py half.py network.py serving.py speed.py",
     "a6": "a6.ipynb answers.py checks.py client.py drawing.py engine.py facts.py knobs.py loop.py "
     "network.py step.py stopping.py streaming.py",
 }

@@ -1,0 +1,314 @@
+"""The checks of a5__engine: one network in fp16 and int8, as a TensorRT engine, and in OpenVINO.
+
+Students get this file, so it holds no expected answer. The network is drawn by the id, so every
+check computes it anew. The hidden checks ask the models for other pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from grader.vocabulary import collect, onnx_file, values
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import engine as engines
+from . import facts, files, half, serving, speed
+from .network import own_network
+
+#: The judge loads models of these backends only. Their models are data. No engine is loaded without
+#: a GPU, and the judge's sandbox has none.
+BACKENDS = ("onnxruntime", "openvino", "tensorrt")
+#: Modules that libraries import when they are first used. No program names them, and they take
+#: seconds in each process.
+IMPORTED_LATE = {"checks": ("sklearn.datasets",)}  # the digits
+#: Tasks without hints, the written answer: what to read in place of them.
+NO_HINTS = {
+    "a5.choice": "Its table says what earns points. Read on: lecture 3, notebooks 05 and 06, `What "
+    "to remember`.",
+}
+#: How many pictures are computed with fp16 arithmetic, which takes long without a GPU.
+_FEW = 4
+#: The share of the time that OpenVINO saves at least: it saves 0.7 and more.
+_SAVES = 0.25
+#: Times in ms that a request or a load can take.
+_SHORTEST, _LONGEST = 0.01, 1e6
+
+
+@define(
+    "a5.fp16",
+    server=False,
+    hints=(
+        "fp16 ends at 65,504. The camera has counts up to 4,095. Which operator of the network "
+        "makes larger numbers of them?",
+        'between("network.onnx", camera.pictures[:8]) has the numbers between the operators. Look '
+        "for the largest. The operator that makes it has to compute in fp32, and those that take "
+        "it, too.",
+        "node_block_list takes names of operators. Those of the normalization begin with "
+        '"normalize": [n.name for n in model.graph.node if n.name.startswith("normalize")].',
+    ),
+    read="Read on: lecture 2, notebook 13, section fp16; onnxconverter-common's README.",
+)
+def fp16(server: Probe, me: str, fp16: Array) -> None:
+    """The file has your network's weights in fp16, and its logits are right in fp16 arithmetic."""
+    file, network = files.content("fp16", fp16), own_network(me)
+    files.in_fp16(file, network)
+    pictures = facts.own_camera(me).pictures[:_FEW]
+    serving.near(
+        "the logits of `fp16`, computed in fp16 as a GPU does,",
+        half.logits(file, "`fp16`", pictures),
+        network.logits(pictures),
+        "fp16",
+        help="Your CPU's server computes in fp32, and does not show it; in_half does. Which number "
+        "between two operators is above 65,504?",
+    )
+
+
+@define(
+    "a5.int8",
+    hints=(
+        "Two things decide: which pictures the ranges are measured on, and how the numbers are "
+        "written. The table in the task has the options.",
+        'The reader\'s get_next returns {"image": batch} until there is none, then None. Batches '
+        "come from camera.calibration. Symmetric: zero points are 0. Which options do that for "
+        "activations, weights and biases?",
+        "quantize_static(source, target, reader, quant_format=QuantFormat.QDQ, per_channel=True, "
+        "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, "
+        'op_types_to_quantize=["Conv"], extra_options={"ActivationSymmetric": True, '
+        '"WeightSymmetric": True, "QuantizeBias": False}).',
+    ),
+    read="Read on: lecture 3, notebook 05, section int8; workbook/zoo/engines.py, `quantize`.",
+)
+def int8(server: Probe, me: str, model: str) -> None:
+    """ONNX Runtime serves your network in int8: calibrated, symmetric, and it reads the same."""
+    serving.of_task(model, facts.INT8)
+    network, camera = own_network(me), facts.own_camera(me)
+    serving.is_served(server, model, "onnxruntime")
+    files.in_int8(onnx_file.content(server, model), f"{model}/1/model.onnx", network)
+    serving.same_digits(
+        model,
+        facts.ask(server, model, camera.pictures),
+        network.logits(camera.pictures),
+        "your pictures",
+        help="Scales come from the calibration: are its pictures like those of the camera, in "
+        "counts?",
+    )
+
+
+@define(
+    "a5.engine",
+    server=False,
+    hints=(
+        "models/own_engine/config.pbtxt says how many pictures a client may send. For the second "
+        "part: the memory grows with the largest batch of the profile.",
+        "engines.build(path, plan, profile).record.activation_bytes is what an engine takes. Try "
+        "batches, and halve the range in which the answer lies.",
+        'profile = engines.profile_of({"image": (1, 32, 32)}, (1, 8, 32)). Then low, high = 32, '
+        "1024; while high - low > 1: build for the middle, and move low or high.",
+    ),
+    read="Read on: lecture 2, notebook 10, `Profiles`.",
+)
+def engine(server: Probe, me: str, fp16: Array, int8: Array, profile: Any, largest: Any) -> None:
+    """TensorRT builds both your files with your profile, and you know what fits into memory."""
+    shapes, budget = engines.profile(profile), facts.budget(me)
+    if not engines.can_build():
+        engines.fits_requests(shapes)
+        collect.note("TensorRT for RTX is not installed here: only the profile was looked at.")
+        return
+    most = values.whole("largest", largest, least=1, most=100_000, help="It is a batch size.")
+    own_files = {name: files.content(name, file) for name, file in (("fp16", fp16), ("int8", int8))}
+    for name, file in own_files.items():
+        engines.build(f"`{name}`", file, shapes)
+    engines.fits_requests(shapes)
+    taken = [
+        engines.build("`fp16`", own_files["fp16"], engines.widened(batch))
+        for batch in (most, most + 1)
+    ]
+    if not taken[0] <= budget < taken[1]:
+        raise Failure(
+            f"Up to {most:,} pictures, the engine of `fp16` takes {taken[0]:,} bytes for "
+            f"activations, and up to {most + 1:,} it takes {taken[1]:,}. You have {budget:,}.",
+            help="Wanted is the last batch that fits: the one after it does not. The profile's "
+            "optimum is 8, and its smallest batch 1.",
+            credit=0.6,
+        )
+    collect.note("TensorRT has built your engines. What they answer is judged only on a GPU.")
+
+
+@define(
+    "a5.accelerated",
+    hints=(
+        "The file is network.onnx as it is; one block in the config hands it to OpenVINO.",
+        "The block stands in optimization, and there in execution_accelerators. This server "
+        "computes on a CPU: which of the two lists does it read?",
+        "optimization { execution_accelerators { cpu_execution_accelerator: [ { name: "
+        '"openvino" } ] } }, and max_batch_size: 32.',
+    ),
+    read="Read on: lecture 3, notebook 06, `One line`.",
+)
+def accelerated(server: Probe, me: str, model: str) -> None:
+    """ONNX Runtime serves your network in fp32 with OpenVINO; it takes 1 to 32 pictures."""
+    serving.of_task(model, facts.ACCELERATED)
+    config = serving.is_served(server, model, "onnxruntime")
+    lists = config.get("optimization", {}).get("execution_accelerators") or {}
+    names = [entry.get("name") for entry in lists.get("cpu_execution_accelerator", ())]
+    if names != ["openvino"]:
+        others = " It has a list for GPUs." if lists.get("gpu_execution_accelerator") else ""
+        raise Failure(
+            f"The config of {model} asks for no OpenVINO on the CPU.{others}",
+            help="Instances on a CPU read cpu_execution_accelerator, and nothing else.",
+        )
+    serving.answers(server, model, own_network(me), facts.own_camera(me).pictures, "fp32")
+
+
+@define(
+    "a5.ir",
+    hints=(
+        "openvino.convert_model reads the ONNX file, openvino.save_model writes model.xml and "
+        "model.bin. The backend compiles for one batch size.",
+        "The backend compiles for exactly max_batch_size pictures, and refuses fewer. One "
+        "parameter lets it fill a smaller batch up.",
+        'max_batch_size: 32, and parameters { key: "ENABLE_BATCH_PADDING" value: { '
+        'string_value: "YES" } }.',
+    ),
+    read="Read on: lecture 2, notebook 06.",
+)
+def ir(server: Probe, me: str, model: str) -> None:
+    """The OpenVINO backend serves your network as IR; it takes 1 to 32 pictures."""
+    serving.of_task(model, facts.IR)
+    serving.is_served(server, model, "openvino")
+    serving.answers(server, model, own_network(me), facts.own_camera(me).pictures, "bf16")
+
+
+@define(
+    "a5.fast",
+    hints=(
+        "You have measured five ways by now. Which one takes the least time for 32 pictures?",
+        "Files and configs of task 5 can be copied. How fast an int8 file is depends on who "
+        "computes it.",
+        "Serve the network of own_ir under the name own_fast: that is fast enough for the points. "
+        "For the bonus, give the OpenVINO backend another of your files.",
+    ),
+    read="Read on: lecture 3, notebook 06, `Why does only one gain?`.",
+)
+def fast(server: Probe, me: str, model: str) -> None:
+    """Your fastest model takes at most half the time of ONNX Runtime, and reads the same."""
+    serving.is_served(server, model, "onnxruntime", "openvino")
+    network = own_network(me)
+    server.allow_batches(model, facts.MOST)
+    with speed.reference(server, network) as plain:
+        found = speed.ratio(server, model, plain, network, facts.RATIO, facts.HALF)
+    speed.note(model, found, "ONNX Runtime in fp32")
+    if not speed.at_least(found, facts.RATIO):
+        raise Failure(
+            f"{model} computes 32 pictures {found} as fast as ONNX Runtime in fp32; at least "
+            f"×{facts.RATIO:g} is asked.",
+            help="costs has the times of all your models. Which line of its config, or which file, "
+            "makes this one slower than your best?",
+            credit=0.5 if speed.at_least(found, facts.HALF) else 0.0,
+        )
+
+
+@define(
+    "a5.bonus",
+    hints=(
+        "OpenVINO in fp32 is fast because one program computes a convolution and its activation. "
+        "What else could be smaller?",
+        "ONNX Runtime has no quick way from int8 to Mish and back. OpenVINO may.",
+        "openvino.convert_model reads int8.onnx, too. Look at the compute time of models/own_fast.",
+    ),
+    read="Read on: OpenVINO's documentation, `Low-Precision Transformations`.",
+)
+def bonus(server: Probe, me: str, model: str) -> None:
+    """Your fastest model is clearly faster than OpenVINO in fp32."""
+    serving.is_served(server, model, "onnxruntime", "openvino")
+    network = own_network(me)
+    server.allow_batches(model, facts.MOST)
+    limit = facts.bonus_limit()
+    with speed.reference(server, network, openvino=True) as other:
+        found = speed.ratio(server, model, other, network, limit)
+    speed.note(model, found, "OpenVINO in fp32")
+    if not speed.at_least(found, limit):
+        raise Failure(
+            f"{model} computes 32 pictures {found} as fast as OpenVINO in fp32; at least "
+            f"×{limit:g} is asked for the bonus.",
+            help="Nothing is lost without it. Which numbers does OpenVINO multiply in this model, "
+            "and with which instructions of this processor?",
+        )
+
+
+@define(
+    "a5.costs",
+    hints=(
+        "What a load costs more, a request must bring back. So a number of milliseconds is divided "
+        "by another one.",
+        "What the load takes longer in own_accelerated, divided by what a full request takes less, "
+        "rounded up. fastest has two names: those with the smallest `one` and the smallest `full`.",
+        "math.ceil(…) for earned, and fastest = {size: min(costs, key=lambda name: "
+        'costs[name][size]) for size in ("one", "full")}.',
+    ),
+    read="Read on: lecture 3, notebook 06, `What the load costs`.",
+)
+def costs(server: Probe, me: str, model: str, costs: Any, earned: Any, fastest: Any) -> None:
+    """You know after how many requests OpenVINO's load is earned, and who is fastest when."""
+    table = times(costs)
+    plain, other = table[facts.PLAIN], table[facts.ACCELERATED]
+    saved = plain["full"] - other["full"]
+    if saved < _SAVES * plain["full"]:
+        raise Failure(
+            f"In `costs`, 32 pictures take {plain['full']:.1f} ms in own_plain and "
+            f"{other['full']:.1f} ms in own_accelerated: hardly less.",
+            help="Does own_accelerated use OpenVINO? The server's log names its providers.",
+        )
+    wanted = max(0, math.ceil((other["load"] - plain["load"]) / saved))
+    given = values.whole("earned", earned, least=0, help="It is a number of requests.")
+    if abs(given - wanted) > 1:
+        raise Failure(
+            f"`earned` is {given:g}; from `costs`, {wanted} requests of 32 pictures earn the load.",
+            help="The load of own_accelerated takes longer than that of own_plain. Each "
+            "request then saves some ms.",
+            credit=0.5,
+        )
+    for size in ("one", "full"):
+        name = fastest.get(size) if isinstance(fastest, Mapping) else None
+        if not isinstance(name, str) or name not in table:
+            raise Failure(
+                f"`fastest[{size!r}]` is no name of a model in `costs`.",
+                help="`fastest` is a dict with the entries one and full; each is a model's name.",
+            )
+        if table[name][size] > min(row[size] for row in table.values()):
+            raise Failure(
+                f"`fastest[{size!r}]` is {name}, which has not the smallest {size!r} in `costs`.",
+                help="Look at this column alone: the shortest time is wanted.",
+                credit=0.5,
+            )
+
+
+def times(costs: Any) -> dict[str, dict[str, float]]:
+    """The table of task 5 as numbers; fails unless it has all models and all times.
+
+    Args:
+        costs: what was handed over.
+
+    Returns:
+        By a model's name: `load`, `one` and `full`, in ms.
+
+    Raises:
+        Failure: an entry is missing, or is no time.
+    """
+    form = "It is {name: cost(name) for name in (…)}, as the cell above makes it."
+    table: dict[str, dict[str, float]] = {}
+    for name in (facts.PLAIN, facts.INT8, facts.ACCELERATED, facts.IR):
+        row = costs.get(name) if isinstance(costs, Mapping) else None
+        if not isinstance(row, Mapping):
+            raise Failure(f"`costs` has no entry {name!r}.", help=form)
+        table[name] = {
+            key: values.number(f"costs[{name!r}][{key!r}]", row.get(key), help=form)
+            for key in ("load", "one", "full")
+        }
+        if not _SHORTEST < min(table[name].values()) <= max(table[name].values()) < _LONGEST:
+            raise Failure(f"A time of {name} in `costs` is no time in ms.", help=form)
+    return table

@@ -1,0 +1,437 @@
+# ---
+# title: "Assignment 5: an engine for the hardware you have"
+# minutes: 110
+# modules: [engine, files, half, network, serving, speed]
+# ---
+
+# %% [markdown]
+# # Assignment 5: an engine for the hardware you have
+#
+# A camera with 12 bits looks at digits, and a network reads them. You will prepare it for a GPU
+# that you may not have, in fp16, in int8 and as a TensorRT engine. Then you make it fast on the
+# processor that you do have, and measure by how much. There are seven tasks and a bonus: 100
+# points, about 110 minutes.
+
+# %% [markdown]
+# **What comes before.** Lecture 2, notebooks 06 (OpenVINO), 10 (TensorRT) and 13 (fp16); lecture 3,
+# notebooks 05 (int8) and 06 (accelerators).
+
+# %% [markdown]
+# **How it works.** You write in the cells that say *Your code here*, and in the files under
+# `models/` beside this notebook. Run the checks as often as you like. If you are stuck,
+# `hint("a5.fp16")` shows one hint at a time; hints cost no points.
+#
+# **Marks.** For the marks this notebook and the checks run again, elsewhere, with pictures that you
+# have not seen. No points depend on a GPU. The tasks need each other little: task 3 takes the files
+# of tasks 1 and 2, and `own_fast` may take one of them.
+
+# %% kind="given" id="a5.setup"
+import logging
+import math
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import openvino
+import tritonclient.grpc as grpc
+from onnxconverter_common import float16
+from onnxruntime import quantization
+
+from grader.assignments.a5__engine.facts import NOT_ATTEMPTED, budget, content, own_camera
+from grader.assignments.a5__engine.half import in_half
+from grader.assignments.a5__engine.network import own_network
+from grader.vocabulary.notebook import check, deploy, hint
+from workbook.server import connect
+from workbook.zoo import engines
+
+logging.disable(logging.WARNING)
+warnings.filterwarnings("ignore", message=r"the float32 number \S+ will be truncated")
+client = connect().grpc_client()
+
+# %% [markdown]
+# **Your network.** Weights and pictures are drawn by your id, so your numbers are yours alone. In a
+# class, write the id that your instructor knows you by. If you study by yourself, leave it as it
+# is.
+
+# %%
+me = "self-study"
+camera = own_camera(me)  # calibration: 256 pictures; pictures: 300 others; digits: what they show
+network = own_network(me)
+Path("network.onnx").write_bytes(network.file)
+exact = network.logits(camera.pictures)
+print(f"{(exact.argmax(1) == camera.digits).mean():.1%} of 300 digits are read right.")
+print(*(f"{node.op_type}({node.name})" for node in onnx.load("network.onnx").graph.node))
+
+# %% [markdown]
+# The network first takes each picture's mean away and divides by its standard deviation, so that
+# exposure does not matter. Then come four convolutions, each with the activation Mish:
+# x · tanh(ln(1 + eˣ)), in ONNX three operators.
+
+# %% [markdown]
+# ## Task 1: fp16, strongly typed (15 points)
+#
+# TensorRT builds *strongly typed* engines: each operator computes in the type that the file gives.
+# Convert `network.onnx` to `fp16.onnx`, and hand over its content. Input and output stay fp32; the
+# weights become fp16; at most eight numbers in the file may be fp32. On four of your pictures, the
+# logits must be right *in fp16 arithmetic*, as a GPU computes.
+
+# %% [markdown]
+# `in_half(path, pictures)` computes a file in the types that it states. On most CPUs, ONNX Runtime
+# turns fp16 back into fp32, so compare both before you trust a file. `between(path, pictures)`
+# returns the numbers between the operators, by name.
+#
+# | option of `float16.convert_float_to_float16(model, …)` | what it does |
+# |---|---|
+# | `keep_io_types=True` | input and output stay fp32 |
+# | `node_block_list=["head"]` | operators with these names stay fp32 |
+# | `op_block_list=["Gemm"]` | operators of these types stay fp32 |
+
+
+# %% kind="given" id="a5.between"
+def between(path, pictures):
+    """What each operator of a file in fp32 answers, by name: a dict of arrays."""
+    model = onnx.load(path)
+    names = [name for node in model.graph.node for name in node.output]
+    known = {output.name for output in model.graph.output}
+    added = [onnx.ValueInfoProto(name=name) for name in names if name not in known]
+    model.graph.output.extend(added)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip(names, session.run(names, {"image": pictures}), strict=True))
+
+
+# %% kind="solution" id="a5.convert"
+### BEGIN SOLUTION
+### STUB fp16 = ...  # content("fp16.onnx")
+few = camera.pictures[:4]
+ranges = {name: abs(values).max() for name, values in between("network.onnx", few).items()}
+print({name: f"{value:,.0f}" for name, value in ranges.items() if value > 65_504})
+model = onnx.load("network.onnx")
+normalization = [node.name for node in model.graph.node if node.name.startswith("normalize")]
+half = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=normalization)
+onnx.save(half, "fp16.onnx")
+print("largest difference in fp16:", abs(in_half("fp16.onnx", few) - exact[:4]).max())
+fp16 = content("fp16.onnx")
+### END SOLUTION
+
+# %% kind="check" id="a5.fp16" points=15
+check("a5.fp16", me=me, fp16=fp16)
+
+# %% [markdown]
+# ## Task 2: int8, calibrated (20 points)
+#
+# Write `int8.onnx`: each convolution gets its picture and its weight through a pair of
+# `QuantizeLinear` and `DequantizeLinear`. TensorRT wants int8 on both sides, zero points of 0, and
+# biases in fp32. The linear layer at the end may be quantized or not. Copy the file to
+# `models/own_int8/1/model.onnx`, and deploy the folder. `int8` is the content of the file,
+# `served_int8` the model's name.
+
+# %% [markdown]
+# At most 4 of 100 pictures may get another digit than from the network in fp32. For the scales,
+# `quantization.quantize_static(source, target, reader, …)` needs a *reader*: an object whose
+# `get_next()` returns the next batch of typical inputs, as a dict, and None at the end. The
+# function's defaults do not suit TensorRT:
+#
+# | option | values |
+# |---|---|
+# | `quant_format` | `quantization.QuantFormat.QDQ` or `QOperator` |
+# | `activation_type`, `weight_type` | `quantization.QuantType.QUInt8` or `QInt8` |
+# | `op_types_to_quantize` | a list, such as `["Conv"]` |
+# | `per_channel` | a scale for each channel of a weight |
+# | `extra_options` | `{"ActivationSymmetric": …, "WeightSymmetric": …, "QuantizeBias": …}` |
+
+# %% kind="solution" id="a5.quantize"
+### BEGIN SOLUTION
+### STUB int8 = ...  # content("int8.onnx")
+### STUB served_int8 = ...  # deploy("models/own_int8").name
+
+
+class Reader(quantization.CalibrationDataReader):
+    """Hands out the calibration's pictures, 32 at a time."""
+
+    def __init__(self):
+        self.batches = iter(np.split(camera.calibration, 8))
+
+    def get_next(self):
+        batch = next(self.batches, None)
+        return None if batch is None else {"image": batch}
+
+
+quantization.quantize_static(
+    "network.onnx",
+    "int8.onnx",
+    Reader(),
+    quant_format=quantization.QuantFormat.QDQ,
+    activation_type=quantization.QuantType.QInt8,
+    weight_type=quantization.QuantType.QInt8,
+    op_types_to_quantize=["Conv"],
+    per_channel=True,
+    extra_options={
+        "ActivationSymmetric": True,
+        "WeightSymmetric": True,
+        "QuantizeBias": False,
+        "OpTypesToExcludeOutputQuantization": ["Conv"],
+    },
+)
+int8 = content("int8.onnx")
+Path("models/own_int8/1/model.onnx").write_bytes(int8.tobytes())
+served_int8 = deploy("models/own_int8").name
+### END SOLUTION
+
+# %% kind="check" id="a5.int8" points=20
+check("a5.int8", me=me, model=served_int8)
+
+# %% [markdown]
+# ## Task 3: a TensorRT engine (15 points)
+#
+# Here TensorRT for RTX builds engines without a GPU. The check builds yours again, from `fp16`,
+# `int8` and `profile`, and looks at names, types, shapes and memory. `models/own_engine` would
+# serve the engine. Read its config, then write `profile`:
+# `engines.profile_of({"image": (1, 32, 32)}, (smallest, optimum, largest))`.
+
+# %% [markdown]
+# An engine reserves memory for its largest batch. Somebody wants larger requests, and the GPU has
+# `budget(me)` bytes left for activations. Which is the largest batch that the engine of `fp16.onnx`
+# can be built for? Keep 1 as the smallest batch and 8 as the optimum, and vary the largest only.
+# Hand it over as `largest`. The memory grows with it; the answer is between 32 and 1,024.
+#
+# `engines.build(Path("fp16.onnx"), Path("engine.plan"), profile, compute_capabilities=["8.6"])`
+# builds; `.record.activation_bytes` of what it returns is the memory.
+
+# %% kind="given" id="a5.lacking"
+print(f"{budget(me):,} bytes for activations.")
+print(engines.lacking() or "TensorRT can build engines here.", engines.cannot_run())
+
+# %% [markdown]
+# If TensorRT for RTX is not installed on your machine (it is for Linux on x86-64), hand over
+# `profile` alone: then the check looks at nothing else. **With an NVIDIA GPU** you can leave out
+# `compute_capabilities`, build to `models/own_engine/1/model.plan`, deploy the folder, and measure
+# it in task 5, too. (Not verified on a GPU.)
+
+# %% kind="solution" id="a5.build"
+### BEGIN SOLUTION
+### STUB profile = ...  # engines.profile_of(…)
+### STUB largest = NOT_ATTEMPTED
+profile = engines.profile_of({"image": (1, 32, 32)}, (1, 8, 32))
+
+
+def activations(batch):
+    """The bytes that an engine for 1 to `batch` pictures takes."""
+    shapes = engines.profile_of({"image": (1, 32, 32)}, (1, 8, batch))
+    plan = Path("engine.plan")
+    built = engines.build(Path("fp16.onnx"), plan, shapes, compute_capabilities=["8.6"])
+    return built.record.activation_bytes
+
+
+low, high = 32, 1024  # low fits, high does not
+while high - low > 1:
+    middle = (low + high) // 2
+    if activations(middle) <= budget(me):
+        low = middle
+    else:
+        high = middle
+largest = low
+print(f"Up to {largest} pictures fit.")
+### END SOLUTION
+
+# %% kind="check" id="a5.engine" points=15
+check("a5.engine", me=me, fp16=fp16, int8=int8, profile=profile, largest=largest)
+
+# %% [markdown]
+# ## Task 4: OpenVINO, two ways (20 points)
+#
+# Now the hardware that you have. `own_plain` is complete: ONNX Runtime, fp32. Two more serve the
+# same network in OpenVINO. All take 1 to 32 pictures, and the server refuses 33.
+#
+# **By ONNX Runtime** (10 points): `own_accelerated` has the same file, and a block in its config
+# that hands it to OpenVINO, on the CPU. Complete the config, copy `network.onnx` to
+# `1/model.onnx`, and deploy. ONNX Runtime asks OpenVINO for fp32, so the logits must be those of
+# fp32.
+
+# %% kind="given" id="a5.plain"
+Path("models/own_plain/1/model.onnx").write_bytes(network.file)
+plain = deploy("models/own_plain").name
+
+# %% kind="solution" id="a5.accelerate"
+### BEGIN SOLUTION
+### STUB accelerated = ...  # deploy("models/own_accelerated").name
+Path("models/own_accelerated/1/model.onnx").write_bytes(network.file)
+accelerated = deploy("models/own_accelerated").name
+### END SOLUTION
+
+# %% kind="check" id="a5.accelerated" points=10
+check("a5.accelerated", me=me, model=accelerated)
+
+# %% [markdown]
+# **By the OpenVINO backend** (10 points): `own_ir` serves *IR*, OpenVINO's own format, two files
+# `1/model.xml` and `1/model.bin`. `openvino.convert_model(path)` reads ONNX, and
+# `openvino.save_model(model, path)` writes both. This backend compiles for one batch size. Which
+# parameter lets it take fewer pictures?
+#
+# OpenVINO chooses the precision here: bf16 where the processor has instructions for it, else fp32.
+# bf16 has 8 bits for the digits of a number, so this check allows what bf16 rounds.
+
+# %% kind="solution" id="a5.convert_ir"
+### BEGIN SOLUTION
+### STUB ir = ...  # deploy("models/own_ir").name
+openvino.save_model(openvino.convert_model("network.onnx"), "models/own_ir/1/model.xml")
+ir = deploy("models/own_ir").name
+### END SOLUTION
+
+# %% kind="check" id="a5.ir" points=10
+check("a5.ir", me=me, model=ir)
+
+# %% [markdown]
+# ## Task 5: what does each cost? (5 points)
+#
+# `cost(name)` loads a model twice, and asks it for 1 and for 32 pictures, 25 times each: the
+# shortest times count, in ms. All are served in the same way: one instance, no batching by the
+# server, and no thread count in the config, so that each may use every core. One thing differs:
+# models with OpenVINO compute in a process of their own, and each request is copied to it.
+
+
+# %% kind="given" id="a5.cost"
+def cost(name):
+    """The shortest times of a model, in ms: of a load, of a request of 1 and of 32 pictures."""
+
+    def shortest(times, action, before=lambda: None):
+        took = []
+        for _ in range(times):
+            before()
+            began = time.perf_counter()
+            action()
+            took.append(1000 * (time.perf_counter() - began))
+        return min(took)
+
+    def unload():
+        client.unload_model(name)
+        while client.is_model_ready(name):
+            time.sleep(0.05)
+
+    def request(count):
+        tensor = grpc.InferInput("image", [count, 1, 32, 32], "FP32")
+        tensor.set_data_from_numpy(camera.pictures[:count])
+        return lambda: client.infer(name, [tensor])
+
+    return {
+        "load": shortest(2, lambda: client.load_model(name), before=unload),
+        "one": shortest(25, request(1)),
+        "full": shortest(25, request(32)),
+    }
+
+
+names = [name for name in (plain, served_int8, accelerated, ir) if name is not ...]
+costs = {name: cost(name) for name in names}
+for name, row in costs.items():
+    print(f"{name:16}", *(f"{key} {value:7.1f} ms" for key, value in row.items()))
+
+# %% [markdown]
+# Hand over two answers, computed from `costs`, since the times change with each run:
+#
+# - `earned`: `own_accelerated` takes longer to load than `own_plain`. After how many requests of 32
+#   pictures has it made up for that? Round up.
+# - `fastest`: a dict with the entries `"one"` and `"full"`: the name of the model with the shortest
+#   time for 1 picture, and for 32.
+
+# %% kind="solution" id="a5.compute"
+### BEGIN SOLUTION
+### STUB earned = ...
+### STUB fastest = ...
+longer = costs[accelerated]["load"] - costs[plain]["load"]
+saved = costs[plain]["full"] - costs[accelerated]["full"]
+earned = max(0, math.ceil(longer / saved))
+fastest = {size: min(costs, key=lambda name: costs[name][size]) for size in ("one", "full")}
+print(earned, fastest)
+### END SOLUTION
+
+# %% kind="check" id="a5.costs" points=5
+check(
+    "a5.costs",
+    me=me,
+    model=accelerated,
+    costs=costs,
+    earned=earned,
+    fastest=fastest,
+)
+
+# %% [markdown]
+# ## Task 6: fast, and a bonus (15 points)
+#
+# Make `models/own_fast`: input and output stay, up to 32 pictures come in a request, and at most 4
+# in 100 get another digit than from fp32. Everything else is up to you. The check serves your
+# network by ONNX Runtime in fp32 beside it, without any accelerator, and compares the time that the
+# server counts for computing (`compute_infer`), in turns, until the interval of the ratio is
+# narrow.
+#
+# - 15 points: at least twice as fast; half of them: 1.3 times.
+# - **The bonus**: at least 1.3 times as fast as OpenVINO in fp32; on a processor without
+#   instructions for int8 (`avx512_vnni`, `avx_vnni`, `amx_int8`), at least as fast.
+
+# %% [markdown]
+# The limit of 2 is far below what OpenVINO reached where it was measured: 5, on two cores of a
+# Xeon. Where a check says that the machine was too busy, run it again. For the bonus: what has
+# OpenVINO not computed yet? What in a file can be smaller, or done in one step?
+
+# %% kind="solution" id="a5.serve_fast"
+### BEGIN SOLUTION
+### STUB fast = ...  # deploy("models/own_fast").name
+openvino.save_model(openvino.convert_model("int8.onnx"), "models/own_fast/1/model.xml")
+fast = deploy("models/own_fast").name
+print(cost(fast))
+### END SOLUTION
+
+# %% kind="check" id="a5.fast" points=15
+check("a5.fast", me=me, model=fast)
+
+# %% kind="check" id="a5.bonus" points=0
+check("a5.bonus", me=me, model=fast)
+
+# %% [markdown]
+# ## Task 7: which would you serve where? (10 points)
+#
+# Three machines are to read digits: a small one like yours, asked for one picture at a time; a
+# server with a recent processor, always with full batches; and one with a GPU, which you could not
+# measure. What would you serve on each? Use your own numbers. About 150 words; a person reads them.
+#
+# | points | for |
+# |---|---|
+# | 3 | a choice for 1 and for 32 pictures, with times from `costs`, and why they differ |
+# | 3 | why the same int8 file is slow in one program and fast in another |
+# | 2 | what changed in the answers: digits or logits, in which precision |
+# | 2 | the GPU: what your builds show, and what must still be measured there |
+
+# %% [markdown] kind="written" id="a5.choice" points=10
+# ### BEGIN SOLUTION
+# (Figures of "self-study" on two busy cores; yours differ.) One picture at a time: own_accelerated,
+# 1.0 ms instead of 1.5 with ONNX Runtime alone. own_ir takes 9 ms for one as for 32, since the
+# backend fills the batch up with zeros. Full batches on the server: own_fast, int8 in OpenVINO, 3.0
+# ms; own_accelerated takes 4.4, own_plain 48.
+#
+# The same int8 file takes 29 ms in ONNX Runtime. There each Mish is three operators in fp32, with
+# conversions before and after each convolution. OpenVINO computes a convolution with its activation
+# in one program, and this processor has avx512_vnni.
+#
+# Answers: in fp32 the logits are the same to 0.0001; in int8, 1 of 300 digits changed. On a server
+# whose processor has no VNNI I would measure again.
+#
+# The GPU: both engines build; fp16 needs the normalization in fp32, or the logits are no numbers.
+# For 37 MB of activations the largest batch is 225. Times, and the answers of the engines, must be
+# measured on that GPU.
+#
+# **Rubric** (10 points)
+#
+# | points | for |
+# |---|---|
+# | 3 | a choice for one picture and for full batches, from own times; padding makes one cost 32 |
+# | 3 | int8: conversions around each Mish, one operator at a time, or all in one program |
+# | 2 | own figures for changed digits or logits, with the precision they belong to |
+# | 2 | the GPU: types, memory and fp16's range are known from builds; times and answers are not |
+# ### END SOLUTION
+
+# %% [markdown]
+# **Before you hand in:** restart the kernel and run all cells from top to bottom; every check
+# should say what you expect. Then run `workbook submit a5` in a terminal. What to remember: a file
+# is not fast or slow by itself. The program that computes it decides, so measure both together, and
+# look at the answers first.

@@ -1,0 +1,213 @@
+"""What the checks of a5__engine ask of a student's ONNX files: types, weights, scales.
+
+Files are read as data, each in a process of its own. Students get this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from grader.vocabulary import onnx_file, untrusted
+from grader.vocabulary.failure import Failure
+
+from .network import LAYERS, Network
+
+#: The most bytes of a file; the network in fp32 has 253,000.
+LARGEST = 1 << 20
+#: How many numbers may be fp32 in a file whose weights are fp16: the 1 below the root, and more.
+_SINGLE = 8
+#: How many numbers a file may hold beside the weights: axes, shapes.
+_MORE = 40
+#: A weight in fp16 is off by at most half a unit of its 11 bits.
+_APART = 2.0**-11 * 1.01
+
+
+def content(name: str, value: Any) -> bytes:
+    """The file in what was handed over.
+
+    Args:
+        name: of the value, for messages: "fp16".
+        value: a uint8 array, as `facts.content` returns it.
+
+    Raises:
+        Failure: it is no content of a file, or is too large.
+    """
+    help = f'Hand over content("{name}.onnx").'
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 1:
+        raise Failure(f"`{name}` is not the content of a file.", help=help)
+    if value.size > LARGEST:
+        raise Failure(
+            f"`{name}` has {value.size / 1e6:.1f} MB; at most {LARGEST / 1e6:.1f} are read.",
+            help=help,
+        )
+    return value.tobytes()
+
+
+def in_fp16(file: bytes, network: Network) -> None:
+    """Fail unless a file holds the network's weights as fp16, and hardly anything else.
+
+    Raises:
+        Failure: it is another file; the message names what it holds.
+    """
+    again = "Convert network.onnx again, and hand over the content of the new file."
+    held = onnx_file.numbers_in(file, "`fp16`", help=again)
+    ports = untrusted.read("`fp16`", lambda: _ports(onnx_file.graph(file, "`fp16`")))
+    others = [f"{name} ({kind})" for name, kind in ports["ports"] if kind != "FLOAT"]
+    if not onnx_file.count(held, "FLOAT16"):
+        raise Failure("`fp16` holds no number as FLOAT16: it is not converted.", help=again)
+    if others:
+        raise Failure(
+            f"`fp16` has another type than fp32 outside: {_few(others)}.",
+            help="keep_io_types=True keeps input and output as they are.",
+        )
+    single = [one for one in held if one.is_floating and one.type != "FLOAT16"]
+    if (numbers := onnx_file.count(single)) > _SINGLE:
+        named = ", ".join(one.name for one in single if one.values.size > 1)[:300]
+        raise Failure(
+            f"`fp16` holds {numbers:,} numbers in fp32; at most {_SINGLE} may be. They are in: "
+            f"{named}.",
+            help="Weights of operators that stay in fp32 stay so, too. Keep fewer operators there: "
+            "node_block_list takes the names of single operators.",
+        )
+    for name, tensor in network.weights.items():
+        if not onnx_file.holds(held, "FLOAT16", tensor, apart=_APART):
+            raise Failure(
+                f"`fp16` does not hold {name} of your network in fp16.",
+                help=f"Is it the network of another id? {again}",
+            )
+    own = sum(tensor.size for tensor in network.weights.values())
+    if (numbers := onnx_file.count(held)) > own + _MORE:
+        raise Failure(
+            f"`fp16` holds {numbers:,} numbers; the network has {own:,}.",
+            help="Convert the network alone.",
+        )
+
+
+def in_int8(file: bytes, where: str, network: Network) -> None:
+    """Fail unless each convolution of a file takes int8 numbers, with symmetric scales.
+
+    Args:
+        file: its content.
+        where: its name, for messages.
+        network: the student's.
+
+    Raises:
+        Failure: all faults, in one message.
+    """
+    import onnx  # noqa: F401  # before the fork
+
+    found = untrusted.read(where, lambda: _describe(onnx_file.graph(file, where)))
+    if not found["pairs"]:
+        raise Failure(
+            f"{where} holds no QuantizeLinear and no DequantizeLinear: it is not quantized as QDQ.",
+            help="quant_format=QuantFormat.QDQ writes them. Was the folder deployed afterwards?",
+        )
+    faults, helps = [], []
+    if found["kinds"]:
+        faults.append(f"quantizes to {_few(found['kinds'])}, where INT8 is wanted")
+        helps.append("activation_type and weight_type are QuantType.QInt8.")
+    if found["shifted"]:
+        faults.append(f"has zero points that are not 0, for {_few(found['shifted'])}")
+        helps.append('Symmetric ranges: extra_options={"ActivationSymmetric": True, …}.')
+    if found["biases"]:
+        faults.append(f"quantizes biases: {_few(found['biases'])}")
+        helps.append('TensorRT wants them in fp32: "QuantizeBias": False.')
+    if found["bare"]:
+        faults.append(f"computes these convolutions in fp32: {_few(found['bare'])}")
+        helps.append("A convolution in int8 gets its picture and its weight from DequantizeLinear.")
+    if found["layers"] != len(LAYERS):
+        faults.append(f"has {found['layers']} operators Conv; your network has {len(LAYERS)}")
+        helps.append("QuantFormat.QDQ keeps them, QOperator replaces them.")
+    if faults:
+        raise Failure(f"{where} " + "; it ".join(faults) + ".", help=" ".join(helps))
+    wanted = sum(t.size for name, t in network.weights.items() if name[:4] == "conv" and t.ndim > 1)
+    if found["whole"] < wanted:
+        raise Failure(
+            f"{where} holds {found['whole']:,} numbers in int8; the convolutions of your network "
+            f"have {wanted:,} weights.",
+            help="Quantize network.onnx, with all its convolutions.",
+        )
+
+
+def _ports(model: Any) -> dict[str, Any]:
+    """In the limited process: `ports`, the name and type of each input and output of a file."""
+    from onnx import TensorProto
+
+    graph = model.graph
+    return {
+        "ports": [
+            (one.name, TensorProto.DataType.Name(one.type.tensor_type.elem_type))
+            for one in (*graph.input, *graph.output)
+        ]
+    }
+
+
+def _few(names: Iterable[str]) -> str:
+    found = [str(name)[:40] for name in names]
+    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    """In the limited process: how a file is quantized.
+
+    Returns:
+        `pairs`: how many Q and DQ operators there are; `kinds`: types beside INT8 that they have;
+        `shifted`: tensors with a zero point that is not 0; `biases`: biases that are quantized;
+        `bare`: convolutions with an input that is not quantized; `layers`: how many convolutions
+        there are; `whole`: numbers held in int8.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    graph = model.graph
+    held = {one.name: one for one in graph.initializer}
+    maker = {output: node for node in graph.node for output in node.output}
+    pairs = [n for n in graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    biases = _biases(graph, maker)
+    kinds, shifted = set(), []
+    for node in pairs:
+        of_bias = any(output in biases for output in node.output)
+        zero = held.get(node.input[2]) if len(node.input) > 2 else None
+        if zero is not None:
+            kind = zero.data_type
+            if numpy_helper.to_array(zero).any():
+                shifted.append(node.input[0])
+        elif node.op_type == "DequantizeLinear":  # without a zero point: the type of what it takes
+            source = held.get(node.input[0])
+            kind = source.data_type if source is not None else TensorProto.INT8
+        else:
+            kind = TensorProto.UINT8
+        if kind != TensorProto.INT8 and not of_bias:
+            kinds.add(TensorProto.DataType.Name(kind))
+    convolutions = [node for node in graph.node if node.op_type == "Conv"]
+    bare = [
+        node.name or node.output[0]
+        for node in convolutions
+        if not all(_is_dequantized(name, maker) for name in node.input[:2])
+    ]
+    whole = sum(
+        int(np.prod(one.dims)) for one in graph.initializer if one.data_type == TensorProto.INT8
+    )
+    return {
+        "pairs": len(pairs),
+        "kinds": sorted(kinds),
+        "shifted": sorted(set(shifted)),
+        "biases": sorted(biases),
+        "bare": bare,
+        "layers": len(convolutions),
+        "whole": whole,
+    }
+
+
+def _is_dequantized(name: str, maker: dict[str, Any]) -> bool:
+    node = maker.get(name)
+    return node is not None and node.op_type == "DequantizeLinear"
+
+
+def _biases(graph: Any, maker: dict[str, Any]) -> set[str]:
+    """The biases of layers that come out of a DequantizeLinear."""
+    layers = (node for node in graph.node if node.op_type in ("Conv", "Gemm"))
+    names = {node.input[2] for node in layers if len(node.input) > 2}
+    return {name for name in names if _is_dequantized(name, maker)}
