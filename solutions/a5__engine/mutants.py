@@ -117,8 +117,14 @@ MUTANTS = (
             Edit("a5.accelerate", "write_bytes(network.file)", "write_bytes(fp16.tobytes())"),
             Edit("a5.quantize", '    op_types_to_quantize=["Conv"],\n', ""),
             Edit("a5.quantize", '        "OpTypesToExcludeOutputQuantization": ["Conv"],\n', ""),
+            Edit("a5.serve_fast", "print(cost(fast))", "fast = ..."),  # its speed may do or not
         ),
-        {"a5.engine": "Quantized constant", "a5.accelerated": "differ from your network's"},
+        {
+            "a5.engine": "Quantized constant",
+            "a5.accelerated": "differ from your network's",
+            "a5.fast": "`model=` has no value yet",
+            "a5.bonus": "`model=` has no value yet",
+        },
     ),
     Mutant(
         "int8: calibrated with black pictures",
