@@ -62,6 +62,18 @@ def _threads(count: int) -> str:
 
 
 ALMOST = [
+    Wrong(  # the config alone: its file was calibrated with other pixels
+        "wrong.launch",
+        _in_the_solution(
+            "wrong.launch", "np.float32(PICTURES / 127.5 - 1)", "PICTURES.astype(np.float32)"
+        ),
+        "verdicts are not those of the network",
+    ),
+    Wrong(  # the type and the file; nobody joins requests
+        "wrong.launch",
+        _in_the_solution("wrong.launch", "dynamic_batching { }", ""),
+        "computes each request alone",
+    ),
     Wrong(  # errors are caught, but nothing bounds the requests
         "clients.own",
         _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(160)"),
@@ -273,6 +285,12 @@ ALMOST = [
 #: Right answers beside the tasks' own solutions, by task.
 ALSO_RIGHT = {
     "clients.own": _in_the_solution("clients.own", "Semaphore(16)", "Semaphore(8)"),
+    "wrong.launch": """
+    shutil.copy(models / "compiled/1/model.onnx", models / "launch/1/model.onnx")
+    file = models / "launch/config.pbtxt"
+    write(file, file.read_text().replace("TYPE_INT8", "TYPE_FP32") + "dynamic_batching { }")
+    lab.load("launch")
+    """,
     "serving.pause": _in_the_solution("serving.pause", "64", "40"),
     "tuning.device": """
     file = models / "device/config.pbtxt"
