@@ -27,8 +27,9 @@ BACKENDS = ("onnxruntime", "openvino", "tensorrt")
 IMPORTED_LATE = {"checks": ("sklearn.datasets",)}  # the digits
 #: Tasks without hints, the written answer: what to read in place of them.
 NO_HINTS = {
-    "a5.choice": "Its table says what earns points. Read on: lecture 3, notebooks 05 and 06, `What "
-    "to remember`.",
+    "a5.choice": "Its table says what earns points. Lecture 3 shows how to find out what ONNX "
+    "Runtime makes of a file (notebook 05, `What was computed?`), and which operators take its "
+    "time (notebook 06, `Why does only one gain?`).",
 }
 #: How many pictures are computed with fp16 arithmetic, which takes long without a GPU.
 _FEW = 4
@@ -43,10 +44,10 @@ _SHORTEST, _LONGEST = 0.01, 1e6
     server=False,
     hints=(
         "fp16 ends at 65,504. The camera has counts up to 4,095. Which operator of the network "
-        "makes larger numbers of them?",
+        "makes numbers above 65,504 of them?",
         'between("network.onnx", camera.pictures[:8]) has the numbers between the operators. Look '
         "for the largest. The operator that makes it has to compute in fp32, and those that take "
-        "it, too.",
+        "it, too, until the numbers are small again.",
         "node_block_list takes names of operators. Those of the normalization begin with "
         '"normalize": [n.name for n in model.graph.node if n.name.startswith("normalize")].',
     ),
@@ -62,19 +63,20 @@ def fp16(server: Probe, me: str, fp16: Array) -> None:
         half.logits(file, "`fp16`", pictures),
         network.logits(pictures),
         "fp16",
-        help="Your CPU's server computes in fp32, and does not show it; in_half does. Which number "
-        "between two operators is above 65,504?",
+        help="On a CPU, ONNX Runtime computes in fp32, and does not show it; in_half does. Which "
+        "numbers in between(…) are above 65,504? Each operator that makes or takes them has to "
+        "stay in fp32.",
     )
 
 
 @define(
     "a5.int8",
     hints=(
-        "Two things decide: which pictures the ranges are measured on, and how the numbers are "
-        "written. The table in the task has the options.",
+        "Two things count: the pictures that the ranges are measured on, and the types and zero "
+        "points in the file. The table in the task has the options for these.",
         'The reader\'s get_next returns {"image": batch} until there is none, then None. Batches '
-        "come from camera.calibration. Symmetric: zero points are 0. Which options do that for "
-        "activations, weights and biases?",
+        "come from camera.calibration. In the table, choose QDQ, QInt8 twice, convolutions alone, "
+        "zero points of 0, and biases in fp32.",
         "quantize_static(source, target, reader, quant_format=QuantFormat.QDQ, per_channel=True, "
         "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, "
         'op_types_to_quantize=["Conv"], extra_options={"ActivationSymmetric": True, '
@@ -93,8 +95,8 @@ def int8(server: Probe, me: str, model: str) -> None:
         facts.ask(server, model, camera.pictures),
         network.logits(camera.pictures),
         "your pictures",
-        help="Scales come from the calibration: are its pictures like those of the camera, in "
-        "counts?",
+        help="Scales come from the calibration: does the reader return camera.calibration, in "
+        "counts as they are, and all of it?",
     )
 
 
@@ -102,12 +104,15 @@ def int8(server: Probe, me: str, model: str) -> None:
     "a5.engine",
     server=False,
     hints=(
-        "models/own_engine/config.pbtxt says how many pictures a client may send. For the second "
-        "part: the memory grows with the largest batch of the profile.",
-        "engines.build(path, plan, profile).record.activation_bytes is what an engine takes. Try "
-        "batches, and halve the range in which the answer lies.",
+        "models/own_engine/config.pbtxt says how many pictures a client may send, and how many "
+        "most requests have. For the second part: the memory grows with the largest batch of a "
+        "profile.",
+        "A function of the batch helps: it builds with a profile of 1, 8 and this batch, and "
+        "returns .record.activation_bytes. Compare that with budget(me), and halve the range in "
+        "which the answer lies.",
         'profile = engines.profile_of({"image": (1, 32, 32)}, (1, 8, 32)). Then low, high = 32, '
-        "1024; while high - low > 1: build for the middle, and move low or high.",
+        "1024; while high - low > 1: build for the middle; if it fits, it is the new low, else the "
+        "new high. At the end, largest = low.",
     ),
     read="Read on: lecture 2, notebook 10, `Profiles`.",
 )
@@ -118,7 +123,8 @@ def engine(server: Probe, me: str, fp16: Array, int8: Array, profile: Any, large
         engines.fits_requests(shapes)
         collect.note("TensorRT for RTX is not installed here: only the profile was looked at.")
         return
-    most = values.whole("largest", largest, least=1, most=100_000, help="It is a batch size.")
+    help = "It is the largest batch that fits into budget(me), as a number."
+    most = values.whole("largest", largest, least=1, most=100_000, help=help)
     own_files = {name: files.content(name, file) for name, file in (("fp16", fp16), ("int8", int8))}
     for name, file in own_files.items():
         engines.build(f"`{name}`", file, shapes)
@@ -131,8 +137,8 @@ def engine(server: Probe, me: str, fp16: Array, int8: Array, profile: Any, large
         raise Failure(
             f"Up to {most:,} pictures, the engine of `fp16` takes {taken[0]:,} bytes for "
             f"activations, and up to {most + 1:,} it takes {taken[1]:,}. You have {budget:,}.",
-            help="Wanted is the last batch that fits: the one after it does not. The profile's "
-            "optimum is 8, and its smallest batch 1.",
+            help="Wanted is the last batch that fits: the one after it does not. Build from "
+            "fp16.onnx, with 1 as the smallest batch and 8 as the optimum.",
             credit=0.6,
         )
     collect.note("TensorRT has built your engines. What they answer is judged only on a GPU.")
@@ -142,8 +148,8 @@ def engine(server: Probe, me: str, fp16: Array, int8: Array, profile: Any, large
     "a5.accelerated",
     hints=(
         "The file is network.onnx as it is; one block in the config hands it to OpenVINO.",
-        "The block stands in optimization, and there in execution_accelerators. This server "
-        "computes on a CPU: which of the two lists does it read?",
+        "The block stands in optimization, and there in execution_accelerators. That has two "
+        "lists, one for instances on a CPU and one for those on a GPU. What is the kind of yours?",
         "optimization { execution_accelerators { cpu_execution_accelerator: [ { name: "
         '"openvino" } ] } }, and max_batch_size: 32.',
     ),
@@ -159,7 +165,8 @@ def accelerated(server: Probe, me: str, model: str) -> None:
         others = " It has a list for GPUs." if lists.get("gpu_execution_accelerator") else ""
         raise Failure(
             f"The config of {model} asks for no OpenVINO on the CPU.{others}",
-            help="Instances on a CPU read cpu_execution_accelerator, and nothing else.",
+            help="For instances on a CPU the server reads the list cpu_execution_accelerator in "
+            "optimization, execution_accelerators. Deploy the folder again afterwards.",
         )
     serving.answers(server, model, own_network(me), facts.own_camera(me).pictures, "fp32")
 
@@ -167,10 +174,10 @@ def accelerated(server: Probe, me: str, model: str) -> None:
 @define(
     "a5.ir",
     hints=(
-        "openvino.convert_model reads the ONNX file, openvino.save_model writes model.xml and "
-        "model.bin. The backend compiles for one batch size.",
+        "openvino.convert_model reads network.onnx, openvino.save_model writes model.xml and "
+        "model.bin. How large is the largest request?",
         "The backend compiles for exactly max_batch_size pictures, and refuses fewer. One "
-        "parameter lets it fill a smaller batch up.",
+        "parameter lets it fill a smaller batch up: lecture 2, notebook 06, `A lone picture`.",
         'max_batch_size: 32, and parameters { key: "ENABLE_BATCH_PADDING" value: { '
         'string_value: "YES" } }.',
     ),
@@ -186,11 +193,11 @@ def ir(server: Probe, me: str, model: str) -> None:
 @define(
     "a5.fast",
     hints=(
-        "You have measured five ways by now. Which one takes the least time for 32 pictures?",
-        "Files and configs of task 5 can be copied. How fast an int8 file is depends on who "
-        "computes it.",
-        "Serve the network of own_ir under the name own_fast: that is fast enough for the points. "
-        "For the bonus, give the OpenVINO backend another of your files.",
+        "You have measured four models in task 5. Which one takes the least time for 32 pictures?",
+        "Files and configs of these models can be copied. How fast a file is depends on the "
+        "program that computes it.",
+        "Copy the file and the config of own_accelerated to own_fast: that is fast enough for the "
+        "points. For the bonus, read the hints of a5.bonus.",
     ),
     read="Read on: lecture 3, notebook 06, `Why does only one gain?`.",
 )
@@ -206,8 +213,8 @@ def fast(server: Probe, me: str, model: str) -> None:
         raise Failure(
             f"{model} computes 32 pictures {found} as fast as ONNX Runtime in fp32; at least "
             f"×{facts.RATIO:g} is asked.",
-            help="costs has the times of all your models. Which line of its config, or which file, "
-            "makes this one slower than your best?",
+            help="costs has the times of the models of task 5, and cost(fast) those of own_fast. "
+            "Which file, or which line of the config, makes it slower than the best of them?",
             credit=0.5 if speed.at_least(found, facts.HALF) else 0.0,
         )
 
@@ -216,9 +223,11 @@ def fast(server: Probe, me: str, model: str) -> None:
     "a5.bonus",
     hints=(
         "OpenVINO in fp32 is fast because one program computes a convolution and its activation. "
-        "What else could be smaller?",
-        "ONNX Runtime has no quick way from int8 to Mish and back. OpenVINO may.",
-        "openvino.convert_model reads int8.onnx, too. Look at the compute time of models/own_fast.",
+        "Which numbers could be smaller, in addition?",
+        "In ONNX Runtime, Mish takes most of the time, and int8 does not change that. OpenVINO "
+        "joins Mish to the convolution. In which of your files are the numbers smaller?",
+        "openvino.convert_model reads int8.onnx, too. Save it as models/own_fast/1/model.xml, and "
+        "take the config of own_ir.",
     ),
     read="Read on: OpenVINO's documentation, `Low-Precision Transformations`.",
 )
@@ -235,19 +244,21 @@ def bonus(server: Probe, me: str, model: str) -> None:
         raise Failure(
             f"{model} computes 32 pictures {found} as fast as OpenVINO in fp32; at least "
             f"×{limit:g} is asked for the bonus.",
-            help="Nothing is lost without it. Which numbers does OpenVINO multiply in this model, "
-            "and with which instructions of this processor?",
+            help="Nothing is lost without it. In which type does OpenVINO multiply in this model? "
+            "Which of your files has smaller numbers?",
         )
 
 
 @define(
     "a5.costs",
     hints=(
-        "What a load costs more, a request must bring back. So a number of milliseconds is divided "
-        "by another one.",
-        "What the load takes longer in own_accelerated, divided by what a full request takes less, "
-        "rounded up. fastest has two names: those with the smallest `one` and the smallest `full`.",
-        "math.ceil(…) for earned, and fastest = {size: min(costs, key=lambda name: "
+        "A load takes longer, by some ms. Each request of 32 pictures saves some ms. How many "
+        "requests save as much as the load takes longer?",
+        "Divide the ms that the load of own_accelerated takes longer by the ms that a full request "
+        "saves, and round up. fastest has two names: of the smallest `one`, and of the smallest "
+        "`full`.",
+        'The differences are those of "load" and of "full", between costs[accelerated] and '
+        "costs[plain]. math.ceil(…) rounds up, and fastest = {size: min(costs, key=lambda name: "
         'costs[name][size]) for size in ("one", "full")}.',
     ),
     read="Read on: lecture 3, notebook 06, `What the load costs`.",
@@ -261,15 +272,16 @@ def costs(server: Probe, me: str, model: str, costs: Any, earned: Any, fastest: 
         raise Failure(
             f"In `costs`, 32 pictures take {plain['full']:.1f} ms in own_plain and "
             f"{other['full']:.1f} ms in own_accelerated: hardly less.",
-            help="Does own_accelerated use OpenVINO? The server's log names its providers.",
+            help="Does own_accelerated use OpenVINO? Look at a5.accelerated, then run the cell "
+            "with cost(…) again: another program may have disturbed it.",
         )
     wanted = max(0, math.ceil((other["load"] - plain["load"]) / saved))
     given = values.whole("earned", earned, least=0, help="It is a number of requests.")
     if abs(given - wanted) > 1:
         raise Failure(
             f"`earned` is {given:g}; from `costs`, {wanted} requests of 32 pictures earn the load.",
-            help="The load of own_accelerated takes longer than that of own_plain. Each "
-            "request then saves some ms.",
+            help="Divide what the load of own_accelerated takes longer than that of own_plain by "
+            "what each request of 32 pictures saves: `full`. Was `costs` measured again since?",
             credit=0.5,
         )
     for size in ("one", "full"):
@@ -299,7 +311,7 @@ def times(costs: Any) -> dict[str, dict[str, float]]:
     Raises:
         Failure: an entry is missing, or is no time.
     """
-    form = "It is {name: cost(name) for name in (…)}, as the cell above makes it."
+    form = "Deploy the models of tasks 2 and 4, and run the cell again that measures `costs`."
     table: dict[str, dict[str, float]] = {}
     for name in (facts.PLAIN, facts.INT8, facts.ACCELERATED, facts.IR):
         row = costs.get(name) if isinstance(costs, Mapping) else None

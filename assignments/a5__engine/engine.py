@@ -82,7 +82,8 @@ def fits_requests(profile: Profile) -> None:
             f"The profile is ({', '.join(f'{batch:,}' for batch in batches)}). It loads, but its "
             "memory is reserved for requests that never come, or its programs are chosen for "
             "another batch than the usual one.",
-            help="Which batch is the usual one, and which is the largest that the config allows?",
+            help="models/own_engine/config.pbtxt says which batch is the usual one, and which is "
+            "the largest. A larger one belongs to `largest`, and not to `profile`.",
             credit=0.5,
         )
 
@@ -132,7 +133,7 @@ def build(name: str, file: bytes, profile: Profile) -> int:
             f"{PRODUCTS[_PRODUCT]} builds no engine from {name} with this profile: {words}",
             help="The profile's shapes have the dimensions of the file's input, with the batch in "
             "front, and smallest ≤ optimum ≤ largest. In int8, TensorRT takes zero points of 0 "
-            "only, no biases in int32, and here no operators of the normalization.",
+            "only, and no biases in int32; leave the normalization in fp32 (op_types_to_quantize).",
         )
     for wanted, key in ((facts.INPUTS, "inputs"), (facts.OUTPUTS, "outputs")):
         expected = {port: (f"TYPE_{kind}", [-1, *dims]) for port, (kind, dims) in wanted.items()}
