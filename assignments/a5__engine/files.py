@@ -63,6 +63,11 @@ def in_fp16(file: bytes, network: Network) -> None:
             f"`fp16` has another type than fp32 outside: {_few(others)}.",
             help="keep_io_types=True keeps input and output as they are.",
         )
+    if ports["single"]:
+        raise Failure(
+            f"`fp16` computes these operators in fp32: {_few(ports['single'])}.",
+            help="A Cast turns what they take into fp32. Only the normalization has to compute so.",
+        )
     single = [one for one in held if one.is_floating and one.type != "FLOAT16"]
     if (numbers := onnx_file.count(single)) > _SINGLE:
         named = ", ".join(one.name for one in single if one.values.size > 1)[:300]
@@ -133,15 +138,27 @@ def in_int8(file: bytes, where: str, network: Network) -> None:
 
 
 def _ports(model: Any) -> dict[str, Any]:
-    """In the limited process: `ports`, the name and type of each input and output of a file."""
-    from onnx import TensorProto
+    """In the limited process: what a file says of types.
 
-    graph = model.graph
+    Returns:
+        `ports`: the name and type of each input and output of the file; `single`: the layers with
+        weights that take a number in fp32.
+    """
+    from onnx import TensorProto, shape_inference
+
+    name = TensorProto.DataType.Name
+    graph = shape_inference.infer_shapes(model).graph
+    known = (*graph.input, *graph.output, *graph.value_info)
+    types = {one.name: one.type.tensor_type.elem_type for one in known}
+    types |= {one.name: one.data_type for one in graph.initializer}
+    layers = [node for node in graph.node if node.op_type in ("Conv", "Gemm", "MatMul")]
     return {
-        "ports": [
-            (one.name, TensorProto.DataType.Name(one.type.tensor_type.elem_type))
-            for one in (*graph.input, *graph.output)
-        ]
+        "ports": [(one.name, name(types[one.name])) for one in (*graph.input, *graph.output)],
+        "single": [
+            node.name or node.output[0]
+            for node in layers
+            if any(types.get(each) == TensorProto.FLOAT for each in node.input)
+        ],
     }
 
 

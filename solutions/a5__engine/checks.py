@@ -88,7 +88,7 @@ def int8(server: Probe, me: str, model: str) -> None:
     """ONNX Runtime serves your network in int8: calibrated, symmetric, and it reads the same."""
     serving.of_task(model, facts.INT8)
     network, camera = own_network(me), facts.own_camera(me)
-    serving.is_served(server, model, "onnxruntime")
+    config = serving.is_served(server, model, "onnxruntime")
     files.in_int8(onnx_file.content(server, model), f"{model}/1/model.onnx", network)
     serving.same_digits(
         model,
@@ -98,6 +98,7 @@ def int8(server: Probe, me: str, model: str) -> None:
         help="Scales come from the calibration: does the reader return camera.calibration, in "
         "counts as they are, and all of it?",
     )
+    serving.takes_all(config, model)
 
 
 @define(
@@ -169,6 +170,7 @@ def accelerated(server: Probe, me: str, model: str) -> None:
             "optimization, execution_accelerators. Deploy the folder again afterwards.",
         )
     serving.answers(server, model, own_network(me), facts.own_camera(me).pictures, "fp32")
+    serving.takes_all(config, model)
 
 
 @define(
@@ -186,8 +188,9 @@ def accelerated(server: Probe, me: str, model: str) -> None:
 def ir(server: Probe, me: str, model: str) -> None:
     """The OpenVINO backend serves your network as IR; it takes 1 to 32 pictures."""
     serving.of_task(model, facts.IR)
-    serving.is_served(server, model, "openvino")
+    config = serving.is_served(server, model, "openvino")
     serving.answers(server, model, own_network(me), facts.own_camera(me).pictures, "bf16")
+    serving.takes_all(config, model)
 
 
 @define(
@@ -203,9 +206,8 @@ def ir(server: Probe, me: str, model: str) -> None:
 )
 def fast(server: Probe, me: str, model: str) -> None:
     """Your fastest model takes at most half the time of ONNX Runtime, and reads the same."""
-    serving.is_served(server, model, "onnxruntime", "openvino")
+    config = serving.is_served(server, model, "onnxruntime", "openvino")
     network = own_network(me)
-    server.allow_batches(model, facts.MOST)
     with speed.reference(server, network) as plain:
         found = speed.ratio(server, model, plain, network, facts.RATIO, facts.HALF)
     speed.note(model, found, "ONNX Runtime in fp32")
@@ -217,6 +219,7 @@ def fast(server: Probe, me: str, model: str) -> None:
             "Which file, or which line of the config, makes it slower than the best of them?",
             credit=0.5 if speed.at_least(found, facts.HALF) else 0.0,
         )
+    serving.takes_all(config, model)
 
 
 @define(
@@ -235,7 +238,6 @@ def bonus(server: Probe, me: str, model: str) -> None:
     """Your fastest model is clearly faster than OpenVINO in fp32."""
     serving.is_served(server, model, "onnxruntime", "openvino")
     network = own_network(me)
-    server.allow_batches(model, facts.MOST)
     limit = facts.bonus_limit()
     with speed.reference(server, network, openvino=True) as other:
         found = speed.ratio(server, model, other, network, limit)
@@ -276,27 +278,27 @@ def costs(server: Probe, me: str, model: str, costs: Any, earned: Any, fastest: 
             "with cost(…) again: another program may have disturbed it.",
         )
     wanted = max(0, math.ceil((other["load"] - plain["load"]) / saved))
+    faults = []
     given = values.whole("earned", earned, least=0, help="It is a number of requests.")
     if abs(given - wanted) > 1:
-        raise Failure(
-            f"`earned` is {given:g}; from `costs`, {wanted} requests of 32 pictures earn the load.",
-            help="Divide what the load of own_accelerated takes longer than that of own_plain by "
-            "what each request of 32 pictures saves: `full`. Was `costs` measured again since?",
-            credit=0.5,
+        faults.append(
+            f"`earned` is {given:g}; from `costs`, {wanted} requests of 32 pictures earn the load"
         )
     for size in ("one", "full"):
         name = fastest.get(size) if isinstance(fastest, Mapping) else None
         if not isinstance(name, str) or name not in table:
-            raise Failure(
-                f"`fastest[{size!r}]` is no name of a model in `costs`.",
-                help="`fastest` is a dict with the entries one and full; each is a model's name.",
-            )
-        if table[name][size] > min(row[size] for row in table.values()):
-            raise Failure(
-                f"`fastest[{size!r}]` is {name}, which has not the smallest {size!r} in `costs`.",
-                help="Look at this column alone: the shortest time is wanted.",
-                credit=0.5,
-            )
+            faults.append(f"`fastest[{size!r}]` is no name of a model in `costs`")
+        elif table[name][size] > min(row[size] for row in table.values()):
+            faults.append(f"`fastest[{size!r}]` is {name}, which has not the smallest {size!r}")
+    if faults:
+        is_half = len(faults) == 1 or faults[0].startswith("`fastest")
+        raise Failure(
+            "; ".join(faults) + ".",
+            help="earned: what the load of own_accelerated takes longer than that of own_plain, "
+            "divided by what each request of 32 pictures saves. fastest: a dict with the entries "
+            "one and full; each is the name with the shortest time in that column.",
+            credit=0.5 if is_half else 0.0,
+        )
 
 
 def times(costs: Any) -> dict[str, dict[str, float]]:
