@@ -48,6 +48,8 @@ Keyer = Callable[[Path, str, grade_submission.Settings], str]
 #: too. With the first such result, the next run grades it a second time; after that, only --force
 #: grades it again.
 TWICE = "tried twice"
+#: Why there is no result where a worker died.
+_DIED = "The process that graded it died, twice."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -352,16 +354,20 @@ def _hand_out(
 ) -> None:
     """Have all of `todo` graded; `tell` is called with each result.
 
-    There are never more tasks on the cluster than workers. So each task begins at once, it is known
-    how long it has run, and only one task is lost when a worker dies.
+    There are never more tasks on the cluster than workers. So each task begins at once, and it is
+    known how long it has run. When a worker dies, its task moves to another one, which may have a
+    task already; if that worker dies, too, both tasks are blamed. So a task that is blamed comes
+    once more in the end, with nothing beside it.
     """
     run = uuid.uuid4().hex[:8]
+    blamed = set[str]()
     done: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
     waiting = deque(todo.items())
     running: dict[Future[str], tuple[str, float]] = {}
     try:
         while (waiting or running) and not stop.is_set():
-            while waiting and len(running) < max(1, sum(client.nthreads().values())):
+            workers = max(1, sum(client.nthreads().values()))
+            while waiting and len(running) < (1 if waiting[0][0] in blamed else workers):
                 key, folder = waiting.popleft()
                 future: Future[str] = client.submit(
                     _task,
@@ -369,7 +375,7 @@ def _hand_out(
                     _pack(folder),
                     assignment.name,
                     settings,
-                    key=f"grade-{key}-{run}",
+                    key=f"grade-{key}-{run}{'-alone' if key in blamed else ''}",
                     pure=False,
                 )
                 running[future] = (key, time.monotonic())
@@ -378,7 +384,12 @@ def _hand_out(
                 future = done.get(timeout=0.5)
                 if future in running:
                     key, _ = running.pop(future)
-                    tell((key, _answer(future, key)))
+                    answer = _answer(future, key)
+                    if answer == _DIED and key not in blamed:
+                        blamed.add(key)
+                        waiting.append((key, todo[key]))
+                    else:
+                        tell((key, answer))
             for future, (key, since) in list(running.items()):
                 if time.monotonic() - since > deadline_s and not future.done():
                     del running[future]
@@ -408,7 +419,7 @@ def _answer(future: Future[str], key: str) -> Graded | str:
     if isinstance(error, WorkbookError):
         raise error
     if isinstance(error, KilledWorker):
-        return "The process that graded it died, twice."
+        return _DIED
     return f"The grader itself failed: {type(error).__name__}: {str(error)[:500]}"
 
 

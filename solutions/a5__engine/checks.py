@@ -253,6 +253,7 @@ def bonus(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a5.costs",
+    server=False,
     hints=(
         "A load takes longer, by some ms. Each request of 32 pictures saves some ms. How many "
         "requests save as much as the load takes longer?",

@@ -30,7 +30,7 @@ SOLUTION = "solution.py"
 #: Pictures of notebooks: what is copied for readers, and for the site.
 IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
 #: Folders beside a notebook, with files that readers open, edit and take home.
-FOLDERS = ("models", "clients", "at_work")
+FOLDERS = ("models", "clients", "at_work", "recorded")
 
 
 @dataclass(frozen=True)

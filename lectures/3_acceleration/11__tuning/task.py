@@ -110,8 +110,10 @@ def _counts(server: Triton, model: str) -> npt.NDArray[np.float64]:
 def _lack(given: _Run, own: _Run) -> NotYet | None:
     """What is missing; None if the target is met."""
     gain = own.per_s / given.per_s
+    seen = f"The throughput is {gain:.2f} times that of the given config."
+    if given.per_s < _GIVEN_PER_S / _LATE:  # something disturbed it: the gain would be too large
+        return CannotTell(seen)
     if gain >= _GAIN:
         return None
-    seen = f"The throughput is {gain:.2f} times that of the given config."
-    late = max(given.late, own.late) > _LATE or given.per_s < _GIVEN_PER_S / _LATE
-    return CannotTell(seen) if gain > _GAIN / _NEAR or late else NotYet(seen)
+    near = gain > _GAIN / _NEAR or max(given.late, own.late) > _LATE
+    return CannotTell(seen) if near else NotYet(seen)
