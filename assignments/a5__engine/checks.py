@@ -253,6 +253,7 @@ def bonus(server: Probe, me: str, model: str) -> None:
 
 @define(
     "a5.costs",
+    server=False,
     hints=(
         "A load takes longer, by some ms. Each request of 32 pictures saves some ms. How many "
         "requests save as much as the load takes longer?",
@@ -287,8 +288,11 @@ def costs(server: Probe, me: str, model: str, costs: Any, earned: Any, fastest: 
     for size in ("one", "full"):
         name = fastest.get(size) if isinstance(fastest, Mapping) else None
         if not isinstance(name, str) or name not in table:
-            faults.append(f"`fastest[{size!r}]` is no name of a model in `costs`")
-        elif table[name][size] > min(row[size] for row in table.values()):
+            raise Failure(
+                f"`fastest[{size!r}]` is no name of a model in `costs`.",
+                help="`fastest` is a dict with the entries one and full; each is a model's name.",
+            )
+        if table[name][size] > min(row[size] for row in table.values()):
             faults.append(f"`fastest[{size!r}]` is {name}, which has not the smallest {size!r}")
     if faults:
         is_half = len(faults) == 1 or faults[0].startswith("`fastest")
