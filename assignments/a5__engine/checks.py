@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from grader.vocabulary import collect, onnx_file, values
+from grader.vocabulary import collect, onnx_file, tensorrt_engine, values
 from grader.vocabulary.define import define
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
@@ -120,7 +120,7 @@ def int8(server: Probe, me: str, model: str) -> None:
 def engine(server: Probe, me: str, fp16: Array, int8: Array, profile: Any, largest: Any) -> None:
     """TensorRT builds both your files with your profile, and you know what fits into memory."""
     shapes, budget = engines.profile(profile), facts.budget(me)
-    if not engines.can_build():
+    if not tensorrt_engine.can_build():
         engines.fits_requests(shapes)
         collect.note("TensorRT for RTX is not installed here: only the profile was looked at.")
         return

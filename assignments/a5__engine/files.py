@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.vocabulary import onnx_file, untrusted
+from grader.vocabulary import onnx_file, untrusted, values
 from grader.vocabulary.failure import Failure
 
 from .network import LAYERS, Network
@@ -35,15 +35,7 @@ def content(name: str, value: Any) -> bytes:
     Raises:
         Failure: it is no content of a file, or is too large.
     """
-    help = f'Hand over content("{name}.onnx").'
-    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 1:
-        raise Failure(f"`{name}` is not the content of a file.", help=help)
-    if value.size > LARGEST:
-        raise Failure(
-            f"`{name}` has {value.size / 1e6:.1f} MB; at most {LARGEST / 1e6:.1f} are read.",
-            help=help,
-        )
-    return value.tobytes()
+    return values.content(name, value, LARGEST, help=f'Hand over content("{name}.onnx").')
 
 
 def in_fp16(file: bytes, network: Network) -> None:

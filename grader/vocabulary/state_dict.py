@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from . import untrusted
+from . import untrusted, values
 from .failure import Failure
 from .probe import Array
 
@@ -80,14 +80,7 @@ def read(
         Failure: it is no such file; or it holds something else than tensors, other tensors than
             the network has, or values that are not finite numbers.
     """
-    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 1:
-        raise Failure(f"`{name}` is not the content of a file.", help=help)
-    if value.size > LARGEST:
-        raise Failure(
-            f"`{name}` has {value.size / 1e6:.1f} MB; at most {LARGEST / 1e6:.1f} are read.",
-            help=help,
-        )
-    data = value.tobytes()
+    data = values.content(name, value, LARGEST, help=help)
     return untrusted.read(f"`{name}`", lambda: _read(name, data, shapes, help), help=help)
 
 

@@ -189,3 +189,29 @@ def texts(name: str, value: Any, *, help: str = "") -> list[str]:
             what = "numbers" if number else f"a {type(item).__name__}"
             raise Failure(f"`{name}` holds {what}; texts are wanted.", help=help)
     return found
+
+
+def content(name: str, value: Any, most: int, *, help: str = "") -> bytes:
+    """The bytes of a file, which a notebook hands over as a uint8 array.
+
+    Example::
+
+        data = values.content("fp16", fp16, 1 << 20, help='Hand over content("fp16.onnx").')
+
+    Args:
+        name: the parameter's name, for the message.
+        value: what was handed over.
+        most: the most bytes.
+        help: what to look at.
+
+    Raises:
+        Failure: it is no content of a file, or is too large.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 1:
+        raise Failure(f"`{name}` is not the content of a file.", help=help)
+    if value.size > most:
+        raise Failure(
+            f"`{name}` has {value.size / 1e6:.1f} MB; at most {most / 1e6:.1f} are read.",
+            help=help,
+        )
+    return value.tobytes()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.vocabulary import collect, figures, onnx_file, require, values
+from grader.vocabulary import collect, figures, onnx_file, require, tensorrt_engine, values
 from grader.vocabulary.define import define
 from grader.vocabulary.failure import Failure, NotAttempted
 from grader.vocabulary.probe import Array, Probe
@@ -147,7 +147,7 @@ def built(server: Probe, me: str, pth: Array, typed: Any, profile: Any) -> None:
     again = "Make models/eights_fp16/1/model.onnx again, and hand over its content."
     held = onnx_file.numbers_in(data, "`typed`", help=again)
     files.holds(held, "`typed`", known.network, "FLOAT16", again)
-    if not engines.can_build():
+    if not tensorrt_engine.can_build():
         raise NotAttempted("TensorRT for RTX is not installed here, so no engine can be built.")
     engines.build(data, shapes)
     engines.takes_all_requests(shapes)

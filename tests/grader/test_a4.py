@@ -17,13 +17,13 @@ import pytest
 import torch
 from onnxconverter_common import float16
 
-from grader.assignments.a4__production import checks, engine, facts, files, hidden
+from grader.assignments.a4__production import checks, facts, files, hidden
 from grader.assignments.a4__production import fp16 as a4_fp16
 from grader.assignments.a4__production import network as a4_network
 from grader.assignments.a4__production import serving as models
 from grader.assignments.a4__production.network import Network
 from grader.authoring import mutants
-from grader.vocabulary import collect, onnx_file, require, state_dict
+from grader.vocabulary import collect, onnx_file, require, state_dict, tensorrt_engine
 from grader.vocabulary.failure import Failure, NotAttempted
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
@@ -418,7 +418,7 @@ def test_a_file_that_the_builder_does_not_survive(
 ) -> None:
     """A build without end, or a crash, costs this check only."""
     if operator == "Add":
-        monkeypatch.setattr(engine, "SECONDS", 3)  # the other one crashes by itself
+        monkeypatch.setattr(tensorrt_engine, "SECONDS", 3)  # the other one crashes by itself
     pth, model = in_half("anna")
     last = next(node for node in model.graph.node if "logits" in node.output)
     last.output[0] = "chain0"
