@@ -47,7 +47,9 @@ def scores(where: Classroom) -> dict[str, float]:
 
 
 @pytest.mark.quick
-def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignment) -> None:
+def test_a_class_is_graded_once(
+    tmp_path: Path, class_home: Path, toy: Assignment, one_cluster: None
+) -> None:
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
     work = {f"s{n}": f"{trace}number = {n / 4}" for n in range(5)}
@@ -92,7 +94,7 @@ def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignmen
 
 
 def test_what_the_gradebook_lost_is_written_again_without_grading(
-    class_home: Path, toy: Assignment
+    class_home: Path, toy: Assignment, one_cluster: None
 ) -> None:
     where = hand_in(class_home, toy, {"anna": "number = 1", "bob": "number = 0.5"})
     run(where, toy)
@@ -150,7 +152,7 @@ number = 1"""
 
 
 def test_what_fails_twice_costs_no_more_time(
-    tmp_path: Path, class_home: Path, toy: Assignment
+    tmp_path: Path, class_home: Path, toy: Assignment, one_cluster: None
 ) -> None:
     """The next run grades it once more, since the failure may have been the machine's fault."""
     tried = tmp_path / "tried"
@@ -239,6 +241,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     tmp_path: Path,
     class_home: Path,
     toy: Assignment,
+    one_cluster: None,
     how: signal.Signals,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -321,7 +324,9 @@ def of_another_version(work: Path, assignment: str, settings: Settings) -> Grade
     return graded.model_copy(update={"version": 2})
 
 
-def test_a_result_of_another_layout_is_no_result(class_home: Path, toy: Assignment) -> None:
+def test_a_result_of_another_layout_is_no_result(
+    class_home: Path, toy: Assignment, one_cluster: None
+) -> None:
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     outcome = run(where, toy, grader=of_another_version)
     assert outcome.graded == ()
@@ -333,7 +338,9 @@ def refuses(work: Path, assignment: str, settings: Settings) -> None:
     raise WorkbookError("There is no sandbox.", todo="Install bubblewrap.")
 
 
-def test_a_machine_that_cannot_grade_stops_the_run(class_home: Path, toy: Assignment) -> None:
+def test_a_machine_that_cannot_grade_stops_the_run(
+    class_home: Path, toy: Assignment, one_cluster: None
+) -> None:
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no sandbox") as raised:
         run(where, toy, grader=refuses)
