@@ -27,9 +27,11 @@ import dataclasses
 import functools
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,7 +48,14 @@ from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRI
 from .. import sandbox
 from ..sandbox.mounts import course
 from ..vocabulary import own, reported
-from ..vocabulary.define import Check, backends, evaluate_hidden, evaluate_public, load
+from ..vocabulary.define import (
+    Check,
+    backends,
+    evaluate_hidden,
+    evaluate_public,
+    load,
+    reserved,
+)
 from ..vocabulary.failure import UNDECIDED
 from ..vocabulary.probe import Probe
 from ..vocabulary.results import CheckResult, Flag, Text
@@ -129,6 +138,10 @@ class _ServerWithLog(Server):
 
     def log_text(self, start: int = 0) -> str:
         return self._running.log().encode()[start:].decode(errors="replace")
+
+    def memory(self) -> int:
+        """The bytes that the server and its models held a tenth of a second ago."""
+        return self._running.memory()
 
     def log_size(self) -> int:
         return len(self._running.log().encode())
@@ -282,18 +295,28 @@ class ServerOnDemand:
         self._started: SandboxedServer | None = None
         self._probe: Probe | None = None
         self._logs: list[str] = []
+        self._copy: Path | None = None
 
     def probe(self, check: str) -> Probe:
         """The probe for a check, with random numbers that depend on the secret and the check."""
         if self._probe is None or self._started is None:
-            self._started = SandboxedServer(
-                self._order.repository, self._order.isolation, self._fork_server
-            )
+            own = reserved(self._order.assignment)
+            repository = self._own_copy(own) if own else self._order.repository
+            self._started = SandboxedServer(repository, self._order.isolation, self._fork_server)
             admitted = backends(self._order.assignment)
             self._probe = Probe(self._started.server, load=True, backends=admitted)
         self._probe.seed(_seed(self._order.secret, check))
         self._probe.is_late = False
         return self._probe
+
+    def _own_copy(self, without: tuple[str, ...]) -> Path:
+        """A copy of the repository that the checks may write to; it lacks models of these names."""
+        if self._copy is None:
+            self._copy = Path(tempfile.mkdtemp(prefix="repository-"))
+            for folder in self._order.repository.iterdir():
+                if folder.is_dir() and not folder.is_symlink() and folder.name not in without:
+                    shutil.copytree(folder, self._copy / folder.name, symlinks=True)
+        return self._copy
 
     def close_if_lost(self) -> bool:
         """Close the server if it is lost (`ServerLost`). Returns True if it was not.

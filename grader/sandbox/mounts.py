@@ -71,9 +71,10 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
 
 
 def _modules(place: Path) -> Iterator[Path]:
-    """The assignments' modules of checks, with what Python has compiled of them.
+    """The assignments' modules of checks, with what Python has compiled of them, and the models
+    with which students begin.
 
-    Not among them: sources of notebooks, wrong answers, attacks.
+    Not among them: sources of notebooks, solutions, wrong answers, attacks.
 
     Args:
         place: solutions/ or assignments/.
@@ -83,6 +84,9 @@ def _modules(place: Path) -> Iterator[Path]:
         for path in sorted(folder.glob("*.py")):
             if path.stem not in other:
                 yield from filter(Path.is_file, (path, _compile_module(path)))
+        models = folder / ("models" if place.name == "assignments" else "starter/models")
+        if models.is_dir():
+            yield models
 
 
 @functools.cache

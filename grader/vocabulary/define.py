@@ -69,6 +69,7 @@ __all__ = [
     "evaluate_public",
     "hidden",
     "load",
+    "reserved",
     "without_hints",
 ]
 
@@ -303,6 +304,15 @@ def backends(assignment: str) -> tuple[str, ...]:
     If the module has no `BACKENDS`, the result is empty, and every backend is allowed.
     """
     return tuple(getattr(_module(assignment, "checks"), "BACKENDS", ()))
+
+
+def reserved(assignment: str) -> tuple[str, ...]:
+    """The models that an assignment's checks put into the repository themselves (`Probe.place`).
+
+    They are `RESERVED` in its module of checks; empty if the module has none. What a submission
+    holds under these names is not served.
+    """
+    return tuple(getattr(_module(assignment, "checks"), "RESERVED", ()))
 
 
 def without_hints(assignment: str) -> dict[str, str]:

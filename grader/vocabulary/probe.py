@@ -13,11 +13,14 @@ import copy
 import dataclasses
 import hashlib
 import queue
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
+import psutil
 
 from workbook.common.errors import WorkbookError
 from workbook.server import Server
@@ -264,6 +267,124 @@ class Probe:
                 del self._loaded[name], self._copies[name]
                 with contextlib.suppress(WorkbookError):
                     self.server.begin_unload(name)
+
+    def place(self, model: str, files: Mapping[str, bytes]) -> None:
+        """Put a model of the course into the repository; what has its name there is deleted.
+
+        The assignment names such models in `RESERVED`, in its module of checks.
+
+        Example::
+
+            server.place("before_decide", {"config.pbtxt": b"…", "1/model.py": b"…"})
+
+        Args:
+            model: the model's name.
+            files: by path in the model's folder. A path that ends with `/` is an empty folder.
+
+        Raises:
+            Failure: the repository cannot be written to.
+        """
+        home = self.server.repository / model
+        try:
+            if home.is_dir() and not home.is_symlink():
+                shutil.rmtree(home)
+            for path, content in files.items():
+                place = home / path
+                (place if path.endswith("/") else place.parent).mkdir(parents=True, exist_ok=True)
+                if not path.endswith("/"):
+                    place.write_bytes(content)
+        except OSError as error:
+            raise Failure(
+                f"{model} cannot be written into the model repository: {error.strerror}.",
+                help="Is the server one of this machine? `workbook status` says where its "
+                "repository is.",
+            ) from None
+        self._forget(model)
+
+    def take_out(self, model: str, *, timeout: float = 30.0) -> None:
+        """Unload a model and, of an ensemble, its steps. The next request loads them anew.
+
+        It returns when the server offers none of them. Their processes end a moment later.
+
+        Example::
+
+            server.take_out("service")
+
+        Raises:
+            Failure: it is still there after `timeout` seconds.
+        """
+        names = [model]
+        for name in names:  # it grows: a step can be an ensemble
+            steps = self.config(name).get("ensemble_scheduling", {}).get("step", ())
+            names += [n for step in steps if (n := str(step["model_name"])) not in names]
+        try:
+            for name in names:
+                self.server.unload(name, timeout=timeout, report=lambda text: None)
+        except WorkbookError:
+            raise Failure(
+                f"{model} could not be unloaded within {timeout:.0f} s.",
+                help="What does `finalize` of a Python model do? Do its requests end? An ensemble "
+                "whose steps have refused requests may keep some: then start the server anew with "
+                "`workbook stop` and `workbook serve --detach`, and deploy again.",
+            ) from None
+        for name in names:
+            self._forget(name)
+
+    def take_in(self, model: str) -> None:
+        """Load a model that `place` has written or `take_out` has unloaded, in a notebook, too.
+
+        Raises:
+            Failure: the model is not admitted, or does not load.
+        """
+        self._forget(model)
+        if failure := self._refusal_to_serve(model):
+            raise failure
+        try:
+            self.server.load(model, timeout=60.0)
+        except WorkbookError as error:
+            raise Failure(str(error), safe="The model did not load.") from None
+        self.config(model)
+
+    def _forget(self, model: str) -> None:
+        self._loaded.pop(model, None)
+        self._configs.pop(model, None)
+        self._with_batches.discard(model)
+
+    def memory(self) -> int:
+        """Bytes of memory that the server holds, with the processes of all its models.
+
+        A page that several processes share may count more than once, so compare two readings.
+
+        Example::
+
+            before = server.memory()
+            server.require("forest")
+            server.memory() - before    # about what the forest takes
+
+        Raises:
+            Failure: the server's processes cannot be seen.
+        """
+        if (held := getattr(self.server, "memory", None)) is not None:  # the judge's server
+            time.sleep(0.3)
+            return int(held())
+        return sum(p.memory_info().rss - p.memory_info().shared for p in self.processes())
+
+    def processes(self) -> list[psutil.Process]:
+        """The server's process, and all below it: those of its models.
+
+        Raises:
+            Failure: they cannot be seen.
+        """
+        port = urlsplit(self.server.url).port
+        with contextlib.suppress(psutil.Error):
+            for connection in psutil.net_connections("tcp"):
+                if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+                    found = psutil.Process(connection.pid)
+                    return [found, *found.children(recursive=True)]
+        raise Failure(
+            "The processes of the server cannot be seen.",
+            help="Does it run on this machine, and is it yours? `workbook status` says so.",
+        )
 
     def counts(self, model: str) -> Counts:
         """What the server has counted for a model since it was loaded.

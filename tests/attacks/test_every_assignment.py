@@ -34,12 +34,17 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(1_800)]
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 #: One cell of its solution starts vLLM.
 SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}
+#: The checks of a7 measure, for a minute and with little beside them. It gets its own attacks only.
+MEASURED = ("a7__speed",)
+SLOW |= dict.fromkeys(MEASURED, SLOW["a6__llm"])
 
 
 def attacks(assignment: Assignment) -> list[Attack]:
     """The attacks on an assignment: its share of the attacks in everywhere.py, and its own."""
-    names = [one.name for one in assignments.find()]
-    dealt = list(everywhere.ATTACKS[names.index(assignment.name) :: len(names)])
+    names = [one.name for one in assignments.find() if one.name not in MEASURED]
+    dealt = []
+    if assignment.name in names:
+        dealt += everywhere.ATTACKS[names.index(assignment.name) :: len(names)]
     if assignment.name == s.ASSIGNMENT or not (assignment.folder / "attacks.py").is_file():
         return dealt
     module = importlib.import_module(f"grader.assignments.{assignment.name}.attacks")
@@ -52,8 +57,11 @@ def all_attacks() -> list[Any]:
             assignment,
             attack,
             id=f"{assignment.name}: {attack.name}",
-            marks=[pytest.mark.quick]
-            * (attack in everywhere.ATTACKS and assignment.name not in SLOW),
+            marks=[
+                *[pytest.mark.quick]
+                * (attack in everywhere.ATTACKS and assignment.name not in SLOW),
+                *[pytest.mark.alone] * (assignment.name in MEASURED),
+            ],
         )
         for assignment in assignments.find()
         for attack in attacks(assignment)

@@ -511,7 +511,7 @@ def test_a_solution_for_any_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     fetched = []
     a1 = importlib.import_module("grader.assignments.a1__classifier.facts")
     monkeypatch.setattr(a1, "fetch_checkpoint", lambda me, folder: fetched.append(me))
-    for name in ("a1", "a2", "a3", "a4", "a5", "a6"):
+    for name in ("a1", "a2", "a3", "a4", "a5", "a6", "a7"):
         done = CliRunner().invoke(app, ["solve", name, "--id", "学生7", "--to", str(tmp_path)])
         assert done.exit_code == 0, done.output
         (notebook,) = tmp_path.glob(f"学生7/{name}__*/{name}.ipynb")

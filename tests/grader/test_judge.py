@@ -276,6 +276,16 @@ def test_a_model_cannot_reach_its_server(zz: Class, line: str) -> None:
     assert results["zz.first"].status == "passed"  # the numbers were right
 
 
+def test_sixteen_instances_are_served(zz: Class) -> None:
+    """The server has about 35 threads per instance. Their stacks must not use up its memory."""
+    zz.model()
+    config = zz.repository / "double" / "config.pbtxt"
+    config.write_text(CONFIG.replace("count: 1", "count: 16"))
+    zz.report("zz.first", model="double")
+    results, flags, _ = zz.judge()
+    assert (results["zz.first"].status, flags) == ("passed", [])
+
+
 def test_a_model_that_does_not_load_is_explained(zz: Class) -> None:
     """The explanation points into the config, and the log holds the model's own words."""
     zz.model()

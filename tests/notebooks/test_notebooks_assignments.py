@@ -365,6 +365,7 @@ STUDENTS_GET = {
     "a5": "a5.ipynb checks.py engine.py facts.py files.py half.py network.py serving.py speed.py",
     "a6": "a6.ipynb answers.py checks.py client.py drawing.py engine.py facts.py knobs.py loop.py "
     "network.py step.py stopping.py streaming.py",
+    "a7": "a7.ipynb before.py checks.py facts.py load.py look.py speed.py",
 }
 
 

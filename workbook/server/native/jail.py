@@ -21,6 +21,7 @@ import ctypes
 import os
 import platform
 import re
+import resource
 import signal
 import stat
 import struct
@@ -36,6 +37,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 15, 22, 38
 _SECCOMP_MODE_FILTER = 2
 
+_STACK = 8 << 20  # bytes: Linux's usual limit
 _USER = 1000  # the user id inside
 _SCRATCH = {"tmp": "64m", "dev/shm": "16m"}  # folders that the stub may write to, with sizes
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -71,6 +73,9 @@ def enter(words: Sequence[bytes], filter_program: bytes, repository: Path) -> li
     if os.getppid() != 0:  # 0: the parent is outside of this namespace, as it must be
         raise OSError("the process is not in a namespace of its own")
     _number_threads_apart()
+    _, most = resource.getrlimit(resource.RLIMIT_STACK)  # the server's own is smaller
+    usual = _STACK if most == resource.RLIM_INFINITY else min(_STACK, most)
+    resource.setrlimit(resource.RLIMIT_STACK, (usual, most))
     os.setsid()  # otherwise kill(0, …) would reach processes of the group outside of the namespace
     model = Path(os.fsdecode(words[1])).parents[1]
     _make_root(libc, model, Path("/dev/shm", os.fsdecode(words[2])), repository)
