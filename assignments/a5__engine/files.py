@@ -53,7 +53,8 @@ def in_fp16(file: bytes, network: Network) -> None:
     if others:
         raise Failure(
             f"`fp16` has another type than fp32 outside: {_few(others)}.",
-            help="keep_io_types=True keeps input and output as they are.",
+            help="keep_io_types=True keeps input and output as they are, unless an operator in a "
+            "block list answers the output: here, head.",
         )
     if ports["single"]:
         raise Failure(
@@ -111,7 +112,7 @@ def in_int8(file: bytes, where: str, network: Network) -> None:
         helps.append('Symmetric ranges: extra_options={"ActivationSymmetric": True, …}.')
     if found["biases"]:
         faults.append(f"quantizes biases: {_few(found['biases'])}")
-        helps.append('TensorRT wants them in fp32: "QuantizeBias": False.')
+        helps.append('TensorRT wants biases in fp32: "QuantizeBias": False.')
     if found["bare"]:
         faults.append(f"computes these convolutions in fp32: {_few(found['bare'])}")
         helps.append("A convolution in int8 gets its picture and its weight from DequantizeLinear.")

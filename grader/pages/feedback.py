@@ -29,8 +29,9 @@ from .page import marks, most_points, render, save, title
 
 #: Where an entry of the server's log begins.
 _ENTRY = re.compile(r"^(?=[IWEF]\d{4} )", re.MULTILINE)
-#: An entry that is an error, except for the one that every server without a GPU writes.
-_ERROR = re.compile(r"[EF]\d{4} (?!.*CudaDriverHelper)")
+#: An entry that is an error, except for the one that every server without a GPU writes, and the one
+#: that comes with each copy of a model that a check serves (`Probe.copied`).
+_ERROR = re.compile(r"[EF]\d{4} (?!.*(CudaDriverHelper|config modification time))")
 #: The most lines and characters of a student's own server log that their page shows.
 LOG_LINES, LOG_CHARACTERS = 40, 6_000
 

@@ -192,7 +192,7 @@ def _answer(
         os.dup2(nowhere, stream)
     sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)  # a notebook has its own
     pipe = os.dup2(pipe, 3)
-    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    _close_from(4)
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, cpu_s)
@@ -207,6 +207,30 @@ def _answer(
     view = memoryview(_pack(answer))
     while view:
         view = view[os.write(pipe, view) :]
+
+
+def _close_from(first: int) -> None:
+    """Close all files from a descriptor on. Nothing of the caller's stays open.
+
+    A caller that imported gRPC before `workbook` has gRPC's preparation for forks: in the copy,
+    gRPC starts a thread that waits at its epoll descriptor. If that were closed, the thread would
+    abort the process. So an epoll that watches nothing takes its number.
+    """
+    empty = select.epoll()
+    is_poll = {int(place.name): _is_epoll(place) for place in Path("/proc/self/fd").iterdir()}
+    polls = sorted(number for number, found in is_poll.items() if found and number >= first)
+    for number in polls:
+        os.dup2(empty.fileno(), number)
+    starts = [first, *(number + 1 for number in polls)]
+    for start, end in zip(starts, [*polls, os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(start, end)
+
+
+def _is_epoll(place: Path) -> bool:
+    try:
+        return str(place.readlink()) == "anon_inode:[eventpoll]"
+    except OSError:  # the descriptor with which the folder was read
+        return False
 
 
 def _kind(error: BaseException) -> str:

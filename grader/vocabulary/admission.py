@@ -257,7 +257,8 @@ def _admit_fields(
     if name and (Path(name).name != name or not _fits(name, admitted.files)):
         raise Failure(
             f"The {CONFIG} of {model} has the default_model_filename {name[:60]!r}.",
-            help="Write the name of a file in the version's folder, without a path.",
+            help="Leave it out, or name a file in the version's folder, without a path. The "
+            f"{backend} backend takes here: {', '.join(admitted.files) or 'no file'}.",
         )
     if any(o.label_filename and not _fits(o.label_filename, [_LABELS]) for o in config.output):
         raise Failure(

@@ -79,8 +79,8 @@ def check(id: str, /, **values: Any) -> Panel:
 def hint(id: str, /) -> Hint:
     """Show the hints of a check: each call shows one more. The last is nearly the answer.
 
-    After the last one it says where to read on. Written answers and bonus tasks have no hints: for
-    them it says what to read.
+    After the last one it says where to read on. Tasks without a check have no hints: for them it
+    says what to read.
 
     Example::
 
@@ -90,9 +90,7 @@ def hint(id: str, /) -> Hint:
         WorkbookError: there is no such check, and no such task.
     """
     if isinstance(id, str) and (read := without_hints(id.partition(".")[0]).get(id)):
-        none = (
-            "Written answers and bonus tasks have none. Read the task's text above the cell again."
-        )
+        none = "Only tasks with a check have some. Read the task's text above the cell again."
         return Hint(id, (), 0, f"{none} {read}")
     found = _find(id)
     step = min(_shown.get(id, 0) + 1, len(found.hints))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from grader.vocabulary.define import hidden
-from grader.vocabulary.failure import Failure
+from grader.vocabulary.failure import Failure, Undecided
 from grader.vocabulary.probe import Array, Probe
 
 from . import checks, facts, files, half, serving, speed
@@ -20,6 +20,10 @@ _MANY, _FEW = 300, 3
 #: The ratio of two shortest times may be this many times as large, or as small, as the one that is
 #: measured here: with two threads, a busy machine doubles ONNX Runtime's time.
 _APART = 4.0
+#: Up to this many times it may be the machine, and the submission is graded again. At each of 25
+#: operators one of ONNX Runtime's threads may wait for a time slice of 6 ms, and the computation
+#: takes twice its 20 ms: (25 x 6 + 2 x 20) / 20 is about 10.
+_BUSY = 10.0
 
 
 @hidden("a5.fp16", help="Does the file compute the logits from the picture, and only that?")
@@ -86,4 +90,6 @@ def measured(server: Probe, me: str, model: str, costs: Any) -> None:
     with speed.reference(server, network) as reference:
         found = speed.ratio(server, model, reference, network, *limits)
     if not limits[0] <= found.high or not found.low <= limits[1]:
+        if reported / _BUSY <= found.high and found.low <= reported * _BUSY:
+            raise Undecided
         raise Failure(f"The reported ratio is ×{reported:.2f}; measured is {found}.")

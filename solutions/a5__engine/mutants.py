@@ -84,7 +84,7 @@ MUTANTS = (
         {
             "a5.fp16": "does not hold conv0.weight",
             "a5.engine": _ENGINES,
-            "a5.costs": "requests of 32 pictures earn the load",
+            "a5.costs": "but `costs` gives another number",
         },
     ),
     Mutant(
@@ -180,6 +180,11 @@ MUTANTS = (
             "a5.costs": NOTHING,
         },
         stops="batch-size",
+    ),
+    Mutant(
+        "engine: the profile alone",
+        (Edit("a5.build", "largest = low", "largest = NOT_ATTEMPTED"),),
+        {"a5.engine": "`largest` is not there yet"},
     ),
     Mutant(
         "engine: one too many; costs: invented; ir: another id's network",

@@ -609,7 +609,7 @@ def test_what_has_no_hints_says_so(assignment: Assignment, nobody: Path) -> None
         assert id in tasks
         shown = notebook.hint(id)
         for text in (str(shown), shown._repr_html_()):
-            assert f"{id} has no hints. Written answers and bonus tasks have none." in text
+            assert f"{id} has no hints. Only tasks with a check have some." in text
         assert str(shown).endswith(read)
         assert read.endswith(".")
 
