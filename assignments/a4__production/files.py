@@ -20,6 +20,8 @@ _SINGLE = 8
 #: Task 10: how many numbers with fractions such a file may hold beside the weights, and how many
 #: whole ones. A second copy of the smallest layer has 160.
 _BESIDE, _WHOLE = 8, 40
+#: How far a number may be from the one in fp16 to which it was rounded, as a share of it.
+_APART = 2.0**-11 * 1.01
 #: No weight and no bias of a folded network is larger than this; black is.
 _LARGE = 4_096.0
 
@@ -72,19 +74,38 @@ def holds(
             help="Is it the file that the task asks for, and deployed after you made it? "
             "op_block_list keeps the weights of the operators in it as they were.",
         )
-    apart = 2.0**-11 * 1.01 if type == "FLOAT16" else 2.0**-22
+    apart = _APART if type == "FLOAT16" else 2.0**-22
     cut = CUT if type == "FLOAT16" else np.inf
     for name, tensor in network.weights.items():
         if not onnx_file.holds(held, type, np.clip(tensor, -cut, cut), apart=apart):
-            raise Failure(
-                f"{where} does not hold {name} of eights.pth.",
-                help=f"It is another network, or from before you folded. {again}",
-            )
+            help = f"It is another network, or from before you folded. {again}"
+            if type == "FLOAT16" and (sizes := _cut_to(held, tensor)):
+                help = (
+                    f"All its numbers lie between {sizes[0]:.3g} and {sizes[1]:.5g}, without the "
+                    "sign: the converter has changed smaller or larger ones. Leave out "
+                    "min_positive_val and max_finite_val."
+                )
+            raise Failure(f"{where} does not hold {name} of eights.pth.", help=help)
     if (numbers := onnx_file.count(held)) > _weights() + _MORE:
         raise Failure(
             f"{where} holds {numbers:,} numbers; the network has {_weights():,}.",
             help="Export the network alone.",
         )
+
+
+def _cut_to(
+    held: list[onnx_file.Numbers], tensor: np.ndarray[Any, Any]
+) -> tuple[float, float] | None:
+    """The least and the largest number of a tensor in which a converter has cut some; else None."""
+    for one in held:
+        sizes = np.abs(one.values[one.values != 0]).astype(np.float64)
+        if one.values.size == tensor.size and sizes.size:
+            least, most = float(sizes.min()), float(sizes.max())
+            cut = np.copysign(np.clip(np.abs(tensor), least, most), tensor)
+            some = 0 < (cut != tensor).mean() < 0.5
+            if some and onnx_file.holds([one], "FLOAT16", cut, apart=_APART):
+                return least, most
+    return None
 
 
 def _weights() -> int:

@@ -441,8 +441,9 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
                 "taken off twice?"
             )
         raise Failure(
-            f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "
-            f"times as much as with all weights in fp16 as they are. At most {SHARE:g} is wanted.",
+            f"On {whose} ({len(pictures)} of them) the logits of {model} deviate by {off:.2g} on "
+            f"average: {off / plain:.2f} times as much as with all weights in fp16 as they are. At "
+            f"most {SHARE:g} is wanted.",
             help=files.large(server, model) or sizes,
         )
 
@@ -482,9 +483,12 @@ def decided(server: Probe, model: str, known: Known, pictures: Array, limit: flo
             f"{wrong.sum()} of {len(wrong):,} verdicts of {model} are not `logit > {limit:.5g}`, "
             f"where the logit is that of {facts.LABELS[facts.EIGHT]} as the model answers it."
         )
+        help = "Which number does the file compare with? In fp16 a threshold is rounded, too."
+        if logits.min() >= 0 and np.abs(logits.sum(1) - 1).max() < 0.01:
+            help = "`logits` holds probabilities. It is to hold what the network answers."
         raise Failure(
             f"{what} These logits go from {scores[wrong].min():.5g} to {scores[wrong].max():.5g}.",
-            help="Which number does the file compare with? In fp16 a threshold is rounded, too.",
+            help=help,
             safe="Verdicts of your model do not follow from the logits that it answers.",
         )
     return verdicts

@@ -5,9 +5,9 @@ process ends, and its caller goes on. This also holds for the compiled code of a
 signal handlers do not interrupt it, and a panic in Rust is no `Exception`.
 
 A file may also make such a library run code. So the result is data: JSON and arrays of limited
-size, never a pickle. And no file of the caller is open in the process, such as the pipe into which
-the judge writes its results. The process has the same rights as its caller: a function that is
-meant to run a student's code belongs in a sandbox.
+size, never a pickle. And no file, pipe or socket of the caller is open in the process, such as the
+pipe into which the judge writes its results. The process has the same rights as its caller: a
+function that is meant to run a student's code belongs in a sandbox.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ MOST_JSON, MOST_ARRAYS = bounded_json.MOST_BYTES, 512 << 20
 _LENGTH = struct.Struct("<Q")
 _KINDS = "fiub"  # of an array's numbers, as numpy calls them
 _CHUNK = 1 << 20
+#: The descriptors with which threads wait, as /proc names them. They hold no data.
+_WAITING = frozenset({"anon_inode:[eventpoll]", "anon_inode:[eventfd]"})
 #: The names of exceptions that come back. No other text does: a file could have chosen it.
 _KNOWN = frozenset(
     {name for name, kind in vars(builtins).items() if isinstance(kind, type)} | {"PanicException"}
@@ -210,27 +212,15 @@ def _answer(
 
 
 def _close_from(first: int) -> None:
-    """Close all files from a descriptor on. Nothing of the caller's stays open.
+    """Close the descriptors from `first` on, but not those with which a thread waits.
 
-    A caller that imported gRPC before `workbook` has gRPC's preparation for forks: in the copy,
-    gRPC starts a thread that waits at its epoll descriptor. If that were closed, the thread would
-    abort the process. So an epoll that watches nothing takes its number.
+    A notebook that imports gRPC before this course has gRPC's preparation for forks, which starts a
+    thread in each new process. Without its descriptors this thread ends the process (SIGABRT).
     """
-    empty = select.epoll()
-    is_poll = {int(place.name): _is_epoll(place) for place in Path("/proc/self/fd").iterdir()}
-    polls = sorted(number for number, found in is_poll.items() if found and number >= first)
-    for number in polls:
-        os.dup2(empty.fileno(), number)
-    starts = [first, *(number + 1 for number in polls)]
-    for start, end in zip(starts, [*polls, os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(start, end)
-
-
-def _is_epoll(place: Path) -> bool:
-    try:
-        return str(place.readlink()) == "anon_inode:[eventpoll]"
-    except OSError:  # the descriptor with which the folder was read
-        return False
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the folder's own descriptor is closed already
+            if int(path.name) >= first and str(path.readlink()) not in _WAITING:
+                os.close(int(path.name))
 
 
 def _kind(error: BaseException) -> str:

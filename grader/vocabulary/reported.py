@@ -193,14 +193,14 @@ def _plain(name: str, value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, list | tuple):
-        return [_plain(name, item, arrays) for item in value]
+        return [_plain(f"{name}[{i}]", item, arrays) for i, item in enumerate(value)]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise WorkbookError(
                 f"{name} is a dict whose keys are not all texts, which a check cannot take.",
                 todo="Hand over its values as a list: list(table.values()).",
             )
-        return {key: _plain(name, item, arrays) for key, item in value.items()}
+        return {key: _plain(f"{name}[{key!r}]", item, arrays) for key, item in value.items()}
     if isinstance(value, Deployment):
         raise WorkbookError(
             f"{name} is what deploy(…) returns; a check takes the model's name.",

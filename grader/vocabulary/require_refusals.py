@@ -73,7 +73,7 @@ def refuses(
                 f"Beside {what}, {model} refuses a right request too. The server's message: "
                 f"{_words(beside)}",
                 help="Requests of several clients share an execution. Answer each one by itself: "
-                "the bad one with an InferenceResponse that has an error.",
+                'the bad one with InferenceResponse([], TritonError("…")), an empty list first.',
                 safe="Beside a bad request, the model refuses a right one too.",
             )
     words = list(naming)

@@ -27,9 +27,10 @@
 # write in words, and your code.
 #
 # A mistake costs the points of its own task: wrong probabilities leave those for batches, refusals
-# and code. Four mistakes cost more, because then nothing can be compared: an output that is missing
-# or has another type than in the config; answers that depend on chance, or on the texts beside a
-# text; a network that does not read its texts; a checkpoint of another id than `me`.
+# and code. Four mistakes cost more, because then nothing can be compared: an output that is
+# missing, has another type than in the config, or has no row for some texts; answers that depend
+# on chance, or on the texts beside a text; a network that does not read its texts; a checkpoint of
+# another id than `me`.
 
 # %% kind="given" id="a1.setup"
 import json
@@ -389,7 +390,7 @@ if tidy is not ...:  # for the person who reads it
 # - `thresholds`: a list;
 # - `kept`: for each, how many of your own texts have a score at or above it;
 # - `caught`: for each, how many of the foreign texts have a score below it;
-# - `chosen`: the threshold that you would take.
+# - `chosen`: the one of them that you would take.
 
 # %% kind="given" id="a1.foreign"
 if table is not ...:

@@ -135,7 +135,7 @@ def secret_refusals(server: Probe, me: str, model: str) -> None:
     longer = facts.LONGEST + int(server.rng.integers(1, 40))
     bad = {
         "an empty text": b"",
-        "a blank text": blank.encode(),
+        "a blank text (with wide and no-break spaces, too)": blank.encode(),
         "a text that is not UTF-8": cut,
         "a text that is too long": ("ю" * longer).encode(),
     }

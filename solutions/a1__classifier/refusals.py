@@ -17,21 +17,21 @@ from .answers import ask, column, message_of, read, tolerance, with_line
 #: An example of a text for each fault. The messages must have one of the words in `NAMING`.
 BAD = {
     "an empty text": b"",
-    "a blank text": " \n\u3000\t\u00a0".encode(),  # with spaces that ASCII does not have
+    "a blank text (with wide and no-break spaces, too)": " \n\u3000\t\u00a0".encode(),
     "a text that is not UTF-8": "Zürich, Genève".encode("latin-1"),
     "a text that is too long": ("Zürich, Genève. " * 80).encode(),
 }
 #: For each fault, words of which the message must have at least one.
 NAMING = {
     "an empty text": ("empty", "blank"),
-    "a blank text": ("empty", "blank"),
+    "a blank text (with wide and no-break spaces, too)": ("empty", "blank"),
     "a text that is not UTF-8": ("utf-8", "utf8"),
     "a text that is too long": ("long", "character"),
 }
 #: For each fault, a pattern of a message that names it. A message names its own fault only.
 _NAMED = {
     "an empty text": r"\b(?:empty|blank)\b",
-    "a blank text": r"\b(?:empty|blank)\b",
+    "a blank text (with wide and no-break spaces, too)": r"\b(?:empty|blank)\b",
     "a text that is not UTF-8": r"\butf-?8\b",
     "a text that is too long": r"\btoo long\b",
 }

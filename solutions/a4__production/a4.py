@@ -733,7 +733,7 @@ class Decider(torch.nn.Module):
     def __init__(self, network, limit):
         super().__init__()
         self.network = network
-        self.limit = limit
+        self.limit = float(limit)
 
     def forward(self, image):
         logits = self.network(image)

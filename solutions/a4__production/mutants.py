@@ -672,7 +672,17 @@ MUTANTS = (
     ),
     Mutant(
         "production: the verdict is the larger logit",
-        (Edit("a4.decider", "logits[:, 1:] > self.limit", "logits[:, 1:] > logits[:, :1]"),),
+        (
+            Edit(  # not in the cell of Decider: it is given, and the grader takes the course's
+                "a4.decide",
+                "chosen = threshold",
+                "chosen = threshold\n"
+                "def larger(self, image):\n"
+                "    logits = self.network(image)\n"
+                "    return logits, logits[:, 1:] > logits[:, :1]\n"
+                "Decider.forward = larger",
+            ),
+        ),
         {"a4.production": "verdicts of eights are not"},
     ),
     one(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,33 @@ def test_the_task_is_interesting_for_everybody(me: str) -> None:
         changed = ((half > limit) != (scores > limit)).sum()
         assert changed > models.fewest(half, scores > limit) > allowed
     assert models.found_at(known.logits, camera.is_eight) > 1.3 * models.LEAST_FOUND
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "words"),
+    [
+        (1e-4, 1e4, r"^All its numbers lie between 0.0001 and \d"),
+        (1e-7, 1e-3, r"^It is another network, or from before you folded\."),
+    ],
+)
+def test_weights_that_the_converter_has_cut_are_no_other_network(
+    least: float, most: float, words: str
+) -> None:
+    """`min_positive_val` and `max_finite_val` change numbers; most numbers stay as they are."""
+    _, folded_network = folded(STUDENTS[0])
+    network = models.known(STUDENTS[0], file(folded_network.state_dict())).network
+    held = [
+        onnx_file.Numbers(
+            "FLOAT16",
+            np.copysign(np.clip(np.abs(tensor), least, most), tensor)
+            .astype(np.float16)
+            .astype(float),
+        )
+        for tensor in network.weights.values()
+    ]
+    with pytest.raises(Failure, match="does not hold") as caught:
+        files.holds(held, "m/1/model.onnx", network, "FLOAT16", "")
+    assert re.search(words, caught.value.help), caught.value.help
 
 
 @pytest.mark.parametrize("me", STUDENTS)

@@ -106,6 +106,8 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                    '1/model.onnx, "y"', 'options={"zipmap": False}'),
     "ort_types": ("unreadable-file", "ort", {"model.onnx": "wrong_type"}, "'tensor(int32)'",
                   "1/model.onnx", 'onnxruntime.InferenceSession("model.onnx")'),
+    "ort_types_kept": ("unreadable-file", "ort", {"model.onnx": "wrong_type", ".gitkeep": b""},
+                       "'tensor(int32)'", "1/model.onnx", "onnxruntime.InferenceSession"),
     "torch_operator": ("unknown-operator", "torch", {"model.pt": "torch_vision"},
                        "torchvision::nms", "1/model.pt", "comes with the package torchvision"),
     "torch_two": ("number-of-tensors", "torch", {"model.pt": "torch_two"}, "the model has 2",

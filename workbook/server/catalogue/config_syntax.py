@@ -248,6 +248,21 @@ def unclosed_bracket(evidence: Evidence, parts: Parts) -> Parts | None:
 
 
 @TEXT.look_up
+def braces_missing(evidence: Evidence, parts: Parts) -> Parts | None:
+    """The section whose name stands alone in its line; the server complains of the next line."""
+    place = evidence.place(parts)
+    before = "\n".join(evidence.config.lines[: place.line - 1])
+    before += "\n" + _line(evidence, place.line)[: place.column - 1]
+    before = re.sub(r"#[^\n]*", "", before)
+    found = re.search(r"(\w+)[ \t]*:?[ \t]*\n\s*\Z", before)
+    names = config_schema.section_names(found[1]) if found else []
+    if not found or not names:
+        return None
+    on = before[: found.start()].count("\n") + 1
+    return {"name": found[1], "on": str(on), "known": ", ".join(names)}
+
+
+@TEXT.look_up
 def section_expected(evidence: Evidence, parts: Parts) -> Parts:
     """The section that is written as a plain value, and how it may be written."""
     place, found = evidence.place(parts), parts["found"].rstrip('".')

@@ -51,7 +51,11 @@ def model_files(evidence: Evidence) -> list[Path]:
     """The files of the version. The file that the config or the message names comes first."""
     folder = evidence.folder / evidence.version
     named = evidence.value("default_model_filename")
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc"))
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and path.name[0] != "."
+    )
 
     def place(path: Path) -> int:
         inside = str(path.relative_to(folder))
