@@ -18,6 +18,8 @@ ATTACKS = Attacks()
 
 _HERE = Path(__file__).parent
 _WRONG = "off by more than 0.005"
+#: What a slow service loses.
+_SLOW = frozenset({f"a7.{c}" for c in ("throughput", "latency", "same", "refusals", "memory")})
 
 
 def _serve(folder: Path, *changes: tuple[str, str]) -> None:
@@ -41,14 +43,17 @@ def _serve(folder: Path, *changes: tuple[str, str]) -> None:
     s.edit(folder, deploy)
 
 
-@ATTACKS.add("solution", lost="all", says=RAN, message="×16 is asked for all points")
+@ATTACKS.add("solution", lost=_SLOW, says=RAN, message="×16 is asked for all points")
 def slows_the_other_one_down(folder: Path) -> None:
     """A service that sleeps and leaves processes behind that burn the processors, also after it is
-    unloaded; and a deployment "as found" in the repository that sleeps much longer."""
+    unloaded; and a deployment "as found" in the repository that sleeps much longer. It still
+    survives an overload, which is one for its own pace."""
     burn = (
         "import os, threading, time\n"
         "def burn():\n"
-        "    while True: pass\n"
+        "    end = time.monotonic() + 20\n"
+        "    while time.monotonic() < end: pass\n"
+        "    os._exit(0)\n"
         "for _ in range(2):\n"
         "    if os.fork() == 0:\n"
         "        os.setsid()\n"
