@@ -45,8 +45,6 @@ _REFUSED = 0.5
 _NARROW = 0.1
 #: The most seconds in all, in the judge.
 _LIMIT_S = 50.0
-#: How many rounds a notebook measures.
-_NOTEBOOK = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,14 +152,13 @@ def _answered(answers: Sequence[load.Answer], model: str) -> list[load.Answer]:
 def throughput(server: Probe, me: str, model: str) -> Ratio:
     """How many times as many pictures per second the student's deployment answers.
 
-    In rounds: each measures both, and the next one in the other order. In the judge there are as
-    many rounds as it takes until the interval is narrow.
+    In rounds: each measures both, and the next one in the other order. The judge goes on until the
+    interval is narrow; a notebook shows the interval that it has after the fewest rounds.
 
     Raises:
         Failure: an answer is missing or wrong.
         Undecided: the interval does not become narrow.
     """
-    fewest = FEWEST if server.may_reload else _NOTEBOOK
     deadline = time.monotonic() + _LIMIT_S
     found, own = [], []  # seconds per picture
     expected = 1_000.0  # pictures per second, for the first round
@@ -187,7 +184,7 @@ def throughput(server: Probe, me: str, model: str) -> Ratio:
                 for _ in range(_SLICES):
                     measure(serve)
             order.reverse()
-            if len(own) < fewest:
+            if len(own) < FEWEST:
                 continue
             ratio = paired_ratio(own, found)
             if not server.may_reload:
@@ -373,18 +370,14 @@ def _flood(server: Probe, me: str, model: str) -> Overload:
     )
 
 
-def memory(server: Probe, me: str, model: str) -> tuple[int, int]:
-    """The bytes that the student's deployment and the one as found take, both under load.
+def memory(server: Probe, me: str, model: str) -> int:
+    """The bytes that the student's deployment takes under load.
 
     On a busy machine a reading may be late. So each is read several times: the smallest value
-    without a model, and the largest one with it.
+    without the model, and the largest one with it.
     """
-    found = {}
     with before.turns(server, me, model) as serve:
-        for name in (before.SERVICE, model):
-            serve.none()
-            empty = min(server.memory() for _ in range(_READINGS))
-            serve(name)
-            _closed(server, name, _WARM_S)
-            found[name] = max(server.memory() for _ in range(_READINGS)) - empty
-    return found[model], found[before.SERVICE]
+        empty = min(server.memory() for _ in range(_READINGS))
+        serve(model)
+        _closed(server, model, _WARM_S)
+        return max(server.memory() for _ in range(_READINGS)) - empty

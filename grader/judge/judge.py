@@ -421,7 +421,8 @@ def _public(
     except _OutOfTime:
         result = _too_slow(check).late()
     claimed = found.result if found else None
-    if claimed and claimed.status == "passed" and result.credit < 1 and result.status != "waits":
+    is_judged = result.status != "waits" and result.rationale != UNDECIDED
+    if claimed and claimed.status == "passed" and result.credit < 1 and is_judged:
         flags.append(
             Flag(
                 kind="notebook disagrees",

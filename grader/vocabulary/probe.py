@@ -323,9 +323,10 @@ class Probe:
         except WorkbookError:
             raise Failure(
                 f"{model} could not be unloaded within {timeout:.0f} s.",
-                help="What does `finalize` of a Python model do? Do its requests end? An ensemble "
-                "whose steps have refused requests may keep some: then start the server anew with "
-                "`workbook stop` and `workbook serve --detach`, and deploy again.",
+                help="On a busy computer it may take longer: run the cell again. What does "
+                "`finalize` of a Python model do? Do its requests end? An ensemble whose steps "
+                "have refused requests may keep some: then start the server anew with `workbook "
+                "stop` and `workbook serve --detach`, and deploy again.",
             ) from None
         for name in names:
             self._forget(name)

@@ -17,9 +17,9 @@
 # for each other one.
 
 # %% [markdown]
-# **How it works.** You change the files under `models/` beside this notebook, and deploy them in
-# the cell of task 1. If you are stuck, `hint("a7.throughput")` shows one hint at a time; hints cost
-# no points.
+# **How it works.** You change the files under `models/` beside this notebook, in `work/`, and
+# deploy them in the cell of task 1. If you are stuck, `hint("a7.throughput")` shows one hint at a
+# time; hints cost no points.
 #
 # **Everything behind `service` may change:** merge steps, write them anew, take another backend
 # (`python`, `onnxruntime`, `openvino`, ensembles), batch, convert, choose instances and threads,
@@ -82,7 +82,8 @@ plt.show()
 # Read the files under `models/`, and `clients/client.py`: 16 such clients run, and each sends one
 # picture per request. They belong to other people and stay as they are. `measure(model)` does what
 # they do, and reads the statistics of each step before and after. *waits* is the time in the queue,
-# *computes* the time in the model, *batch* how many pictures an execution had.
+# *computes* the time in the model, *batch* how many pictures an execution had. *outside of them* is
+# the rest: the way there and back, and the client.
 #
 # Before you run it, guess: which of the three steps takes the most time, and by how much?
 
@@ -107,6 +108,9 @@ measure(found)
 # then `service`. What a Python model prints, and its exceptions, are in the server's log (`workbook
 # logs`). Where files come from code (an ONNX file that you convert), the code belongs here, too,
 # since this notebook runs again for the marks.
+#
+# If `service` no longer needs a step, leave the step's files in `models/`: `workbook submit` asks
+# for the files that you were given.
 
 
 # %% kind="solution" id="a7.build"
@@ -173,7 +177,7 @@ check("a7.throughput", me=me, model=service, alias=alias)
 # six times what *one* picture took as found, while nothing else was sent. For more the points
 # become fewer; at 24 times there are none.
 #
-# What slows each answer costs points in both tasks.
+# A delay in the batcher, which may help in task 1, counts here, too.
 
 # %% kind="check" id="a7.latency" points=15
 check("a7.latency", me=me, model=service)
@@ -182,9 +186,9 @@ check("a7.latency", me=me, model=service)
 # ## Task 3: what has stayed (20 points)
 #
 # Names, types, shapes and scores are as they were, also for unusual pictures (10 points). Bad input
-# is refused, and the others are answered (5). The service takes at most twice the memory of the one
-# that you found; at four times there are no points (5). These three checks wait until
-# `a7.throughput` has earned something.
+# is refused, and the others are answered (5). The service takes at most 300 MB of memory;
+# at 600 MB there are no points (5). The one that you found takes about 150 MB. These three checks
+# wait until `a7.throughput` has earned something.
 
 # %% kind="check" id="a7.same" points=10
 check("a7.same", me=me, model=service)

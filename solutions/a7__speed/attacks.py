@@ -19,7 +19,7 @@ ATTACKS = Attacks()
 _HERE = Path(__file__).parent
 _WRONG = "off by more than 0.005"
 #: What a slow service loses.
-_SLOW = frozenset({f"a7.{c}" for c in ("throughput", "latency", "same", "refusals", "memory")})
+_SLOW = {f"a7.{c}" for c in ("throughput", "latency", "same", "refusals", "memory")}
 
 
 def _serve(folder: Path, *changes: tuple[str, str]) -> None:

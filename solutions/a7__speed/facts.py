@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from grader.vocabulary import own
+from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array
 from workbook.common.errors import WorkbookError
 from workbook.zoo import data
@@ -51,10 +53,20 @@ BACK_S, FLOOD_S = 1.0, 1.5
 IN_TIME, TOO_FEW_IN_TIME = 0.65, 0.35
 #: The share of the pictures per second that is still answered during the overload.
 USEFUL = 0.5
-#: The memory, as a multiple of what the deployment as found takes: all points, none.
-FULL_MEMORY, MOST_MEMORY = 2.0, 4.0
+#: The memory that the service may take, in MB, for all points, and the one that earns none. The
+#: deployment as found takes about 150, the solution about 130.
+FULL_MEMORY, MOST_MEMORY = 300, 600
 #: Figures in a notebook must be better by this factor, since the grader's machine is another one.
 MARGIN = 1.1
+
+#: The files of the models as they were found, and the beginning of their SHA-256. Whoever changes
+#: a file of `starter/models` writes the new one here.
+_FOUND_FILES = (
+    *(f"{model}/config.pbtxt" for model in (SERVICE, *STEPS)),
+    "prepare/1/model.py",
+    "decide/1/model.py",
+)
+_FOUND = "a501c98b36de721e"
 
 _FILTERS, _MORE, _HIDDEN = 16, 32, 1024
 #: How many pictures decide the last layer, and how much the size of its weights is held down.
@@ -251,8 +263,24 @@ def write_network(me: str = own.DEFAULT, to: str | Path = "models/network/1/mode
 
 
 def found_folder() -> Path:
-    """The models as they were found, in the course's files."""
+    """The models as they were found, in the course's files.
+
+    Raises:
+        Failure: a student has worked in these files, and not in a copy of them.
+    """
     home = Path(__file__).parent
     inside = home / "starter" / "models"
     released = home.parents[1] / "assignments" / home.name / "models"
-    return inside if inside.is_dir() else released
+    folder = inside if inside.is_dir() else released
+    found = hashlib.sha256()
+    for name in _FOUND_FILES:
+        path = folder / name
+        found.update(path.read_bytes() if path.is_file() else b"")
+    if found.hexdigest()[:16] != _FOUND:
+        course = f"assignments/{home.name}"
+        raise Failure(
+            f"{course}/models was changed. The service as you found it is read from there.",
+            help=f"Copy {course} to work/{course}, and go on in the copy. Then bring the "
+            f"course's files back: git checkout -- {course}",
+        )
+    return folder

@@ -214,7 +214,7 @@ MUTANTS = (
     Mutant(
         "memory: 16 instances",
         _python(count=16),
-        {"a7.memory": "it is at most 2 times as much"},
+        {"a7.memory": "For all points it is at most 300"},
     ),
     Mutant(
         "another model than clients call",

@@ -628,6 +628,14 @@ def _run(
             else "Restart the kernel, run all cells, and correct this one. The cells after it were "
             "run, too; the results of their checks may change then.",
         )
+    checks = [cell.id for cell in manifest.cells if cell.kind == "check"]
+    results = {
+        id: path
+        for id in checks
+        if (path := reports / f"{id}.json").is_file()
+        and path.stat().st_mtime_ns != former.get(path.name)
+    }
+    do_earn = len(results) == len(checks) > 0 and all(map(_earns, results.values()))
     for name in _load_again(deployed):
         deploys = re.compile(rf"models/{re.escape(name)}\b")
         stopped = [item for item in failed if deploys.search(clean.cells[item[0]].source)]
@@ -639,6 +647,15 @@ def _run(
                 )
         if stopped:
             continue
+        if do_earn and not failed:  # a step that was merged into another model, for example
+            yield Finding(
+                "warning",
+                f"models/{name}",
+                "The notebook does not deploy this model when it is run from top to bottom. Each "
+                "check earned points without it.",
+                f"If nothing needs it: workbook undeploy {name}",
+            )
+            continue
         yield Finding(
             "error",
             f"models/{name}",
@@ -647,10 +664,9 @@ def _run(
             f'Write deploy("models/{name}") into the task\'s cell.',
         )
     raised = {places[index] for index, _ in failed[1:]}
-    for id in (cell.id for cell in manifest.cells if cell.kind == "check"):
-        path = reports / f"{id}.json"
-        if path.is_file() and path.stat().st_mtime_ns != former.get(path.name):
-            yield from _outcome(id, path)
+    for id in checks:
+        if id in results:
+            yield from _outcome(id, results[id])
         elif id in raised:
             yield Finding(
                 "warning", id, "This check could not run: something that it needs is missing."
@@ -689,6 +705,14 @@ def _load_again(names: list[str]) -> list[str]:
                 with contextlib.suppress(WorkbookError):
                     server.load(name)
     return missing
+
+
+def _earns(path: Path) -> bool:
+    """Whether the check of this result earned points, perhaps not all."""
+    try:
+        return json.loads(path.read_bytes())["result"]["status"] in ("passed", "partial")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _outcome(id: str, path: Path) -> Iterator[Finding]:
