@@ -44,10 +44,11 @@ def _serve(folder: Path, *changes: tuple[str, str]) -> None:
 
 
 @ATTACKS.add("solution", lost=_SLOW, says=RAN, message="×16 is asked for all points")
-def slows_the_other_one_down(folder: Path) -> None:
-    """A service that sleeps and leaves processes behind that burn the processors, also after it is
-    unloaded; and a deployment "as found" in the repository that sleeps much longer. It still
-    survives an overload, which is one for its own pace."""
+def slows_the_other_one_down_and_keeps_its_answers(folder: Path) -> None:
+    """A service that sleeps, but keeps its answers: a picture that comes again is answered at once.
+    It leaves processes behind that burn the processors, also after it is unloaded; and a deployment
+    "as found" in the repository that sleeps much longer. It still survives an overload, which is
+    one for its own pace."""
     burn = (
         "import os, threading, time\n"
         "def burn():\n"
@@ -63,8 +64,15 @@ def slows_the_other_one_down(folder: Path) -> None:
         folder,
         ("from pathlib import Path\n", f"from pathlib import Path\n{burn}"),
         (
-            "        scores = self.scores",
-            "        time.sleep(0.02 * len(given))\n        scores = self.scores",
+            "    def scores(self, pictures):\n",
+            "    def scores(self, pictures):\n"
+            "        self.kept = getattr(self, 'kept', {})\n"
+            "        for one in pictures:\n"
+            "            if one.tobytes() not in self.kept:\n"
+            "                time.sleep(0.02)\n"
+            "                self.kept[one.tobytes()] = self.computed(one[None])[0]\n"
+            "        return np.array([self.kept[one.tobytes()] for one in pictures])\n\n"
+            "    def computed(self, pictures):\n",
         ),
     )
     s.last(
@@ -79,26 +87,6 @@ def slows_the_other_one_down(folder: Path) -> None:
         path.write_text(text + "\\nimport time\\nto_grey = lambda picture: time.sleep(9)\\n")
         print("the attack ran")
         """,
-    )
-
-
-@ATTACKS.add("solution", lost="all", message="×16 is asked for all points")
-def keeps_its_answers(folder: Path) -> None:
-    """A slow service that keeps its answers: a picture that comes again is answered at once."""
-    _serve(
-        folder,
-        (
-            "    def scores(self, pictures):\n",
-            "    def scores(self, pictures):\n"
-            "        import time\n"
-            "        self.kept = getattr(self, 'kept', {})\n"
-            "        for one in pictures:\n"
-            "            if one.tobytes() not in self.kept:\n"
-            "                time.sleep(0.02)\n"
-            "                self.kept[one.tobytes()] = self.computed(one[None])[0]\n"
-            "        return np.array([self.kept[one.tobytes()] for one in pictures])\n\n"
-            "    def computed(self, pictures):\n",
-        ),
     )
 
 

@@ -212,8 +212,8 @@ MUTANTS = (
         {"a7.same": "dims", "a7.refusals": "answers a picture of 32 x 32 pixels"},
     ),
     Mutant(
-        "memory: 16 instances",
-        _python(count=16),
+        "memory: 10 instances",
+        _python(count=10),
         {"a7.memory": "For all points it is at most 300"},
     ),
     Mutant(
