@@ -18,8 +18,6 @@ ATTACKS = Attacks()
 
 _HERE = Path(__file__).parent
 _WRONG = "off by more than 0.005"
-#: What a slow service loses.
-_SLOW = {f"a7.{c}" for c in ("throughput", "latency", "same", "refusals", "memory")}
 
 
 def _serve(folder: Path, *changes: tuple[str, str]) -> None:
@@ -43,12 +41,11 @@ def _serve(folder: Path, *changes: tuple[str, str]) -> None:
     s.edit(folder, deploy)
 
 
-@ATTACKS.add("solution", lost=_SLOW, says=RAN, message="×16 is asked for all points")
+@ATTACKS.add("solution", lost="all", says=RAN, message="×16 is asked for all points")
 def slows_the_other_one_down_and_keeps_its_answers(folder: Path) -> None:
     """A service that sleeps, but keeps its answers: a picture that comes again is answered at once.
     It leaves processes behind that burn the processors, also after it is unloaded; and a deployment
-    "as found" in the repository that sleeps much longer. It still survives an overload, which is
-    one for its own pace."""
+    "as found" in the repository that sleeps much longer. Nobody is refused."""
     burn = (
         "import os, threading, time\n"
         "def burn():\n"
@@ -75,6 +72,8 @@ def slows_the_other_one_down_and_keeps_its_answers(folder: Path) -> None:
             "    def computed(self, pictures):\n",
         ),
     )
+    config = folder / "models/service/config.pbtxt"
+    config.write_text(config.read_text("utf-8").replace("REJECT", "DELAY"), "utf-8")
     s.last(
         folder,
         """
