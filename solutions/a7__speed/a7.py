@@ -177,7 +177,8 @@ check("a7.throughput", me=me, model=service, alias=alias)
 # six times what *one* picture took as found, while nothing else was sent. For more the points
 # become fewer; at 24 times there are none.
 #
-# A delay in the batcher, which may help in task 1, counts here, too.
+# What slows each answer costs points in both tasks. A delay in the batcher may help in task 1; here
+# it counts against you.
 
 # %% kind="check" id="a7.latency" points=15
 check("a7.latency", me=me, model=service)
