@@ -1,8 +1,7 @@
 """Hostile submissions of a7__speed, beside those of everywhere.py.
 
 The service is a program of the student's, which answers what it likes and when it likes. The ratio
-would rise with a service that answers without computing, and with anything that slows down the
-deployment as it was found.
+would rise with a service that answers without computing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 import nbformat
 
 from tests.attacks import submissions as s
-from tests.attacks.attack import RAN, Attacks
+from tests.attacks.attack import Attacks
 
 ATTACKS = Attacks()
 
@@ -39,54 +38,6 @@ def _serve(folder: Path, *changes: tuple[str, str]) -> None:
         )
 
     s.edit(folder, deploy)
-
-
-@ATTACKS.add("solution", lost="all", says=RAN, message="×16 is asked for all points")
-def slows_the_other_one_down_and_keeps_its_answers(folder: Path) -> None:
-    """A service that sleeps, but keeps its answers: a picture that comes again is answered at once.
-    It leaves processes behind that burn the processors, also after it is unloaded; and a deployment
-    "as found" in the repository that sleeps much longer. Nobody is refused."""
-    burn = (
-        "import os, threading, time\n"
-        "def burn():\n"
-        "    end = time.monotonic() + 20\n"
-        "    while time.monotonic() < end: pass\n"
-        "    os._exit(0)\n"
-        "for _ in range(2):\n"
-        "    if os.fork() == 0:\n"
-        "        os.setsid()\n"
-        "        burn()\n"
-    )
-    _serve(
-        folder,
-        ("from pathlib import Path\n", f"from pathlib import Path\n{burn}"),
-        (
-            "    def scores(self, pictures):\n",
-            "    def scores(self, pictures):\n"
-            "        self.kept = getattr(self, 'kept', {})\n"
-            "        for one in pictures:\n"
-            "            if one.tobytes() not in self.kept:\n"
-            "                time.sleep(0.02)\n"
-            "                self.kept[one.tobytes()] = self.computed(one[None])[0]\n"
-            "        return np.array([self.kept[one.tobytes()] for one in pictures])\n\n"
-            "    def computed(self, pictures):\n",
-        ),
-    )
-    config = folder / "models/service/config.pbtxt"
-    config.write_text(config.read_text("utf-8").replace("REJECT", "DELAY"), "utf-8")
-    s.last(
-        folder,
-        """
-        import os, pathlib
-
-        home = pathlib.Path(os.environ["TRITON_REPOSITORY"], "before_prepare/1")
-        home.mkdir(parents=True, exist_ok=True)
-        path = home / "model.py"
-        text = path.read_text() if path.exists() else ""
-        path.write_text(text + "\\nimport time\\nto_grey = lambda picture: time.sleep(9)\\n")
-        print("the attack ran")
-        """,
-    )
 
 
 @ATTACKS.add("solution", lost="all", message=_WRONG)
