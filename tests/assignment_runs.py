@@ -150,6 +150,15 @@ class Models:
         self.server.start()
 
 
+#: Assignments whose checks measure how fast a deployment is: they run with little beside them.
+_MEASURED = ("a7",)
+
+
+def alone(assignment: Assignment) -> list[pytest.MarkDecorator]:
+    """The marker `alone`, for an assignment whose checks measure."""
+    return [pytest.mark.alone] * (assignment.short in _MEASURED)
+
+
 def solution_files(assignment: Assignment, handout: Path, me: str = own.DEFAULT) -> Path:
     """Make a student's folder that holds the solution's model files."""
     for folder in (assignment.starter, assignment.solution):

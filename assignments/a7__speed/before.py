@@ -52,8 +52,7 @@ class Turns:
     """
 
     def __init__(self, server: Probe, model: str) -> None:
-        self._server, self._model = server, model
-        self._served = model
+        self._server, self._served = server, model
 
     def __call__(self, name: str) -> None:
         """Serve this one, and not the other one.
@@ -62,17 +61,15 @@ class Turns:
             Failure: it does not load, or the other one cannot be unloaded.
         """
         if name != self._served:
-            if self._served:
-                self.none()
+            self.none()
             self._server.take_in(name)
             self._served = name
 
     def none(self) -> None:
         """Serve neither."""
-        if not self._served:
-            return
-        self._server.take_out(self._served)
-        self._served = ""
+        if self._served:
+            self._server.take_out(self._served)
+            self._served = ""
 
 
 @contextlib.contextmanager

@@ -17,13 +17,12 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
 
 from workbook.common.errors import WorkbookError
-from workbook.server import Server
+from workbook.server import Server, ports
 from workbook.server.catalogue.evidence import CONFIG
 
 from . import admission
@@ -368,20 +367,10 @@ class Probe:
         if (held := getattr(self.server, "memory", None)) is not None:  # the judge's server
             time.sleep(0.3)
             return int(held())
-        return sum(p.memory_info().rss - p.memory_info().shared for p in self.processes())
-
-    def processes(self) -> list[psutil.Process]:
-        """The server's process, and all below it: those of its models.
-
-        Raises:
-            Failure: they cannot be seen.
-        """
-        port = urlsplit(self.server.url).port
         with contextlib.suppress(psutil.Error):
-            for connection in psutil.net_connections("tcp"):
-                if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
-                    found = psutil.Process(connection.pid)
-                    return [found, *found.children(recursive=True)]
+            if found := ports.holder(ports.of(self.server.url) or 80):
+                infos = [p.memory_info() for p in (found, *found.children(recursive=True))]
+                return sum(info.rss - info.shared for info in infos)
         raise Failure(
             "The processes of the server cannot be seen.",
             help="Does it run on this machine, and is it yours? `workbook status` says so.",

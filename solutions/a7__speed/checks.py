@@ -167,7 +167,7 @@ def refusals(server: Probe, me: str, model: str) -> None:
 def memory(server: Probe, me: str, model: str) -> None:
     """The service takes no more memory than it may."""
     _require_right(server, me, model)
-    taken = max(speed.memory(server, me, model), 1) / 1e6
+    taken = max(speed.memory(server, model), 1) / 1e6
     earned = speed.credit(taken, facts.FULL_MEMORY, facts.MOST_MEMORY)
     text = f"Your service takes {taken:.0f} MB. For all points it is at most {facts.FULL_MEMORY}."
     if earned < 1:

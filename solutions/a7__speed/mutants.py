@@ -81,11 +81,11 @@ def _config(model: str, more: str) -> str:
     )
 
 
-def _steps(prepare: str = _PREPARE, queue: str = _QUEUE) -> tuple[Edit, ...]:
+def _steps(prepare: str) -> tuple[Edit, ...]:
     """The edits that make the solution an ensemble of three steps with numpy and batches."""
     return (
         Edit(SERVICE, "", _ENSEMBLE),
-        Edit("models/prepare/config.pbtxt", "", _config("prepare", queue)),
+        Edit("models/prepare/config.pbtxt", "", _config("prepare", _QUEUE)),
         Edit("models/prepare/1/model.py", "", prepare),
         Edit("models/network/config.pbtxt", "", _config("network", "dynamic_batching {}\n")),
         Edit("models/decide/config.pbtxt", "", _config("decide", "dynamic_batching {}\n")),

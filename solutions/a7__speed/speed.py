@@ -1,7 +1,7 @@
 """The loads of a7__speed, what they measure, and what it is worth.
 
-Two machines never agree on seconds, so each figure is a ratio to the deployment as it was found,
-measured in the same minute. `facts.SCALE` says what a ratio is worth.
+Two machines never agree on seconds, so each speed is a ratio to the deployment as it was found,
+measured in the same minute. `facts` says what a ratio is worth.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Pace:
     """How fast a deployment is: pictures per second with all clients; seconds for one alone."""
 
     rate: float
-    alone: float = math.nan
+    alone: float
 
 
 def credit(ratio: float, full: float, nothing: float) -> float:
@@ -66,6 +66,14 @@ def credit(ratio: float, full: float, nothing: float) -> float:
 def throughput_credit(ratio: float) -> float:
     """The share of the points for a throughput, as a multiple of that of the deployment found."""
     return credit(ratio, facts.FULL_RATIO, 1.0) if ratio >= facts.LEAST_RATIO else 0.0
+
+
+def _some(
+    server: Probe, answers: Sequence[load.Answer], count: int = _COMPARED
+) -> list[load.Answer]:
+    """A few of the answers that have scores, chosen at random."""
+    done = [one for one in answers if one.scores is not None]
+    return [done[k] for k in server.rng.permutation(len(done))[:count]]
 
 
 def require_right(me: str, pictures: Array, answers: Sequence[load.Answer], what: str) -> None:
@@ -116,17 +124,14 @@ def _closed(
     Raises:
         Failure: many requests got no scores, three times in a row.
     """
-    for attempt in range(_ATTEMPTS):
-        pictures, _ = facts.draw(server.rng, _pictures(seconds, 2 * rate))
+    for _ in range(_ATTEMPTS):
+        pictures, _ = facts.draw(server.rng, int(min(_MOST, 64 + seconds * 2 * rate)))
         with load.Clients(server.server.url, model, facts.CLIENTS, rows) as clients:
             _warm_up(server, clients)
             answers = clients.one_after_the_other(pictures, seconds, again=rows > 1)
-        try:
-            return pictures, _answered(answers, model)
-        except Failure:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
+        if answers and not _are_refused(answers):
+            break
+    return pictures, _answered(answers, model)
 
 
 def _warm_up(server: Probe, clients: load.Clients) -> None:
@@ -136,7 +141,7 @@ def _warm_up(server: Probe, clients: load.Clients) -> None:
 def _answered(answers: Sequence[load.Answer], model: str) -> list[load.Answer]:
     """Those with scores; fails where many have none."""
     refused = [one for one in answers if one.scores is None]
-    if len(refused) > _REFUSED * len(answers):
+    if _are_refused(answers):
         what = refused[0].message or "no answer within 10 s"
         raise Failure(
             f"{model} did not answer {len(refused)} of {len(answers)} pictures of "
@@ -147,6 +152,11 @@ def _answered(answers: Sequence[load.Answer], model: str) -> list[load.Answer]:
     if not answers:
         raise Failure(f"{model} answered nothing.")
     return [one for one in answers if one.scores is not None]
+
+
+def _are_refused(answers: Sequence[load.Answer]) -> bool:
+    """Whether more of a load has no scores than a busy machine explains."""
+    return sum(one.scores is None for one in answers) > _REFUSED * len(answers)
 
 
 def throughput(server: Probe, me: str, model: str) -> Ratio:
@@ -174,8 +184,7 @@ def throughput(server: Probe, me: str, model: str) -> Ratio:
         pictures, answers = _closed(server, model, _OWN_S, expected)
         own.append(_seconds_each(answers, _OWN_S))
         expected = 1 / own[-1]
-        chosen = server.rng.choice(len(answers), min(_COMPARED, len(answers)), replace=False)
-        require_right(me, pictures, [answers[k] for k in chosen], "under load")
+        require_right(me, pictures, _some(server, answers), "under load")
 
     order = [measure_own, measure_found]
     with before.turns(server, me, model) as serve:
@@ -193,10 +202,6 @@ def throughput(server: Probe, me: str, model: str) -> Ratio:
                 return ratio
             if time.monotonic() > deadline:
                 raise Undecided
-
-
-def _pictures(seconds: float, rate: float) -> int:
-    return int(min(_MOST, 64 + seconds * rate))
 
 
 def _seconds_each(answers: Sequence[load.Answer], seconds: float) -> float:
@@ -250,20 +255,16 @@ def _worst_wait(server: Probe, me: str, model: str, rate: float) -> float:
     with load.Clients(server.server.url, model, 128) as clients:
         _warm_up(server, clients)
         answers = clients.at_times(pictures, times.tolist())
-    done = [one for one in answers if one.scores is not None]
-    some = server.rng.permutation(len(done))[:_COMPARED]
-    require_right(me, pictures, [done[k] for k in some], "under the open load")
+    require_right(me, pictures, _some(server, answers), "under the open load")
     return load.percentile(answers, 0.99)
 
 
 def _is_settled(server: Probe, credits: Sequence[float], deadline: float) -> bool:
-    """Whether the rounds agree: the three in the middle, of three or more.
+    """Whether the rounds agree: the three in the middle, of an odd number.
 
     Raises:
         Undecided: they do not, and the time is up.
     """
-    if len(credits) < 3 or len(credits) % 2 == 0:
-        return False
     cut = (len(credits) - 3) // 2
     middle = sorted(credits)[cut : cut + 3]
     if not server.may_reload or middle[-1] - middle[0] <= 3 * _NARROW:
@@ -352,8 +353,8 @@ def _flood(server: Probe, me: str, model: str) -> Overload:
             break
         capacity = answered  # other programs had the processor before: this was no overload
     done = [one for one in answers if one.scores is not None]
-    chosen = server.rng.permutation(len(done))[: _COMPARED // facts.BATCH]
-    require_right(me, pictures, [done[k] for k in chosen], "during the overload")
+    some = _some(server, answers, _COMPARED // facts.BATCH)
+    require_right(me, pictures, some, "during the overload")
     with load.Clients(url, model, 1) as client:
         after = client.one_after_the_other(pictures[-10:], 10.0)
     require_right(me, pictures[-10:], _answered(after, model), "after the overload")
@@ -370,14 +371,14 @@ def _flood(server: Probe, me: str, model: str) -> Overload:
     )
 
 
-def memory(server: Probe, me: str, model: str) -> int:
+def memory(server: Probe, model: str) -> int:
     """The bytes that the student's deployment takes under load.
 
     On a busy machine a reading may be late. So each is read several times: the smallest value
     without the model, and the largest one with it.
     """
-    with before.turns(server, me, model) as serve:
-        empty = min(server.memory() for _ in range(_READINGS))
-        serve(model)
-        _closed(server, model, _WARM_S)
-        return max(server.memory() for _ in range(_READINGS)) - empty
+    server.take_out(model)
+    empty = min(server.memory() for _ in range(_READINGS))
+    server.take_in(model)
+    _closed(server, model, _WARM_S)
+    return max(server.memory() for _ in range(_READINGS)) - empty

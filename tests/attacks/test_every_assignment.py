@@ -23,6 +23,7 @@ from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from grader.vocabulary.define import load
 from grader.vocabulary.results import Graded
+from tests.assignment_runs import alone
 from tests.attacks import everywhere
 from tests.attacks import submissions as s
 from tests.attacks.attack import Attack, make, outputs, together
@@ -34,14 +35,13 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(1_800)]
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 #: One cell of its solution starts vLLM.
 SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}
-#: The checks of a7 measure, for a minute and with little beside them. It gets its own attacks only.
-MEASURED = ("a7__speed",)
-SLOW |= dict.fromkeys(MEASURED, SLOW["a6__llm"])
+#: Assignments whose checks measure for a minute get their own attacks only, and as much time.
+SLOW |= {one.name: SLOW["a6__llm"] for one in assignments.find() if alone(one)}
 
 
 def attacks(assignment: Assignment) -> list[Attack]:
     """The attacks on an assignment: its share of the attacks in everywhere.py, and its own."""
-    names = [one.name for one in assignments.find() if one.name not in MEASURED]
+    names = [one.name for one in assignments.find() if not alone(one)]
     dealt = []
     if assignment.name in names:
         dealt += everywhere.ATTACKS[names.index(assignment.name) :: len(names)]
@@ -60,7 +60,7 @@ def all_attacks() -> list[Any]:
             marks=[
                 *[pytest.mark.quick]
                 * (attack in everywhere.ATTACKS and assignment.name not in SLOW),
-                *[pytest.mark.alone] * (assignment.name in MEASURED),
+                *alone(assignment),
             ],
         )
         for assignment in assignments.find()

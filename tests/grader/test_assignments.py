@@ -40,6 +40,7 @@ from tests.assignment_runs import (
     Judge,
     Models,
     Run,
+    alone,
     as_the_students,
     solution_files,
     with_needs,
@@ -62,15 +63,6 @@ MUTANTS_FOR_A_CHECK = 1
 #: a6's solution starts vLLM, which `make test` does not install. Instead, `make test` runs the
 #: first wrong answer to a6: all checks pass except those of its first task and of vLLM.
 WITHOUT_VLLM = [one for one in ALL if one.short != "a6"]
-
-
-#: Assignments whose checks measure how fast a deployment is: they run with little beside them.
-MEASURED = ("a7",)
-
-
-def alone(assignment: Assignment) -> list[pytest.MarkDecorator]:
-    """The marker `alone`, for an assignment whose checks measure."""
-    return [pytest.mark.alone] * (assignment.short in MEASURED)
 
 
 def each(quick: Collection[Assignment]) -> pytest.MarkDecorator:
@@ -116,7 +108,7 @@ def wrong_answers() -> list[Any]:
                     add(assignment, mutant, "all", pytest.mark.long)
                 else:
                     # Of right answers that are measured for a minute one is enough here.
-                    more = assignment.short in MEASURED and "right" in seen
+                    more = bool(alone(assignment)) and "right" in seen
                     add(assignment, mutant, "all", *quick, *[pytest.mark.long] * more)
                     seen["right"] += 1
         except WorkbookError:

@@ -630,12 +630,14 @@ def _run(
         )
     checks = [cell.id for cell in manifest.cells if cell.kind == "check"]
     results = {
-        id: path
+        id: _read_result(path)
         for id in checks
         if (path := reports / f"{id}.json").is_file()
         and path.stat().st_mtime_ns != former.get(path.name)
     }
-    do_earn = len(results) == len(checks) > 0 and all(map(_earns, results.values()))
+    do_earn = len(results) == len(checks) > 0 and all(
+        result.get("status") in ("passed", "partial") for result in results.values()
+    )
     for name in _load_again(deployed):
         deploys = re.compile(rf"models/{re.escape(name)}\b")
         stopped = [item for item in failed if deploys.search(clean.cells[item[0]].source)]
@@ -707,21 +709,20 @@ def _load_again(names: list[str]) -> list[str]:
     return missing
 
 
-def _earns(path: Path) -> bool:
-    """Whether the check of this result earned points, perhaps not all."""
-    try:
-        return json.loads(path.read_bytes())["result"]["status"] in ("passed", "partial")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _outcome(id: str, path: Path) -> Iterator[Finding]:
-    """How a check ended, from the result that it saved in the run."""
+def _read_result(path: Path) -> dict[str, str]:
+    """The result that a check saved in the run; empty if there is no valid one."""
     try:
         result = json.loads(path.read_bytes())["result"]
-        status, why, help = (str(result[key]) for key in ("status", "rationale", "help"))
+        return {key: str(result[key]) for key in ("status", "rationale", "help")}
     except (OSError, ValueError, KeyError, TypeError):
-        return  # there is no valid result of a check
+        return {}
+
+
+def _outcome(id: str, result: dict[str, str]) -> Iterator[Finding]:
+    """How a check ended, from its result."""
+    if not result:
+        return
+    status, why, help = result["status"], result["rationale"], result["help"]
     if status == "passed":
         yield Finding("passed", id, "This check passes.")
     elif status in ("not attempted", "waits"):
