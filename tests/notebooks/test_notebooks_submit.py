@@ -526,7 +526,7 @@ class TestRun:
     def test_a_report_that_is_none_is_passed_over(self, text: str, tmp_path: Path) -> None:
         path = tmp_path / "a9.doubled.json"
         path.write_text(text)
-        assert list(submit._outcome("a9.doubled", path)) == []
+        assert list(submit._outcome("a9.doubled", submit._read_result(path))) == []
 
     def test_a_kernel_that_ends_is_an_error(
         self, sample: Assignment, done: dict[str, Any], server: Triton, left_over: str
