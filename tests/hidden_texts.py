@@ -9,11 +9,13 @@ from pathlib import Path
 
 from grader.judge import judge
 from grader.vocabulary import define
+from grader.vocabulary.failure import UNDECIDED
 from grader.vocabulary.results import CheckResult
 from workbook import assignments
 
-#: The judge's own messages if a check's time is over, or its server has ended.
+#: The judge's own messages: a check's time is over, its server has ended, the machine is too busy.
 _OF_THE_JUDGE = (
+    UNDECIDED,
     f"It took longer than {judge.CHECK_S:.0f} s.",
     "The server ended while this check was asking your model.",
 )

@@ -267,7 +267,7 @@ except ImportError:
     assert seen[0].replace("'.venv', ", "") == "['assignments', 'grader', 'workbook']"
     assert seen[1:] == [
         "['__init__.py', 'assignments', 'judge', 'sandbox', 'vocabulary']",
-        "['__pycache__', 'checks.py', 'facts.py']",
+        "['__pycache__', 'checks.py', 'facts.py', 'models']",
         "no hidden checks",
     ]
 
@@ -278,8 +278,10 @@ def test_the_judge_sees_hidden_checks_and_nothing_else_of_the_instructors() -> N
     assert {str(ours / name) for name in ("checks.py", "facts.py", "hidden.py")} <= set(bound)
     for kept in ("work", "classroom", "pages", "cli.py"):
         assert not any(Path(inside).is_relative_to(package / kept) for inside in bound), kept
-    for kept in ("a2.py", "a2.ipynb", "mutants.py", "attacks.py", "solution", "starter"):
+    for kept in ("a2.py", "a2.ipynb", "mutants.py", "attacks.py", "solution"):
         assert not any(Path(inside).is_relative_to(ours / kept) for inside in bound), kept
+    released = [path for path in bound if Path(path).is_relative_to(ours / "starter")]
+    assert released == [str(ours / "starter/models")]
 
 
 def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch, sh: Python) -> None:
