@@ -93,11 +93,12 @@ def test_copies_of_one_solution_are_one_group(
 def test_the_courses_solution_handed_in_thirteen_times(assignment: Assignment) -> None:
     """As it is, with wrong answers in it, and with other names: one group, with the course's."""
     texts = solution(assignment)
-    # A wrong answer that replaces a whole cell holds no more of the solution than anybody's.
+    # A wrong answer with most of it replaced holds no more of the solution than anybody's.
+    size = sum(map(len, texts.values()))
     wrong = [
         one
         for one in mutants.load(assignment)
-        if not any(edit.where in texts and not edit.of_file and not edit.old for edit in one.edits)
+        if size > 2 * sum(len(texts.get(e.where, "")) for e in one.edits if not e.old)
     ]
     made = [texts, disguised(texts, 1), disguised(texts, 2)]
     chance = random.Random(1)
