@@ -35,6 +35,7 @@ from .classroom import Classroom
 
 _GRADER = "grader.classroom.preprocessors"
 _LATE = "grader.classroom.late_penalties"
+_EXPORTER = "grader.classroom.export_plugin.Exporter"
 _NBGRADER = "nbgrader.preprocessors"
 
 
@@ -108,6 +109,7 @@ def config(classroom: Classroom) -> Config:
         f"{_NBGRADER}.AssignLatePenalties",
     ]
     made.AssignLatePenalties.plugin_class = f"{_LATE}.Penalty"
+    made.ExportApp.plugin_class = _EXPORTER
     made.Due.work = str(classroom.home)
     made.NotebookExporter.optimistic_validation = True
     made.Autograde.exclude_overwriting = _instructors_files(home)

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 from a_class import answered, classroom, course, fake_grade, pack
 
-from grader.classroom import gradebook, intake, names, preprocessors
+from grader.classroom import export, gradebook, intake, names, preprocessors
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
 from workbook import assignments
@@ -199,13 +199,16 @@ def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assign
     assert names == {"a9.ipynb", "extra.txt"}  # a9.py, the source, is not among them
 
     table = tmp_path / "grades.csv"
-    done = nbgrader(where, toy, "export", f"--CsvExportPlugin.to={table}")
+    done = nbgrader(where, toy, "export", f"--to={table}")
     assert done.returncode == 0, done.stderr
+    assert table.read_text() == export.table(where, toy, "nbgrader").text
     with table.open() as file:
-        rows = {row["student_id"]: row for row in csv.DictReader(file)}
-    assert {who: float(row["score"]) for who, row in rows.items()} == {
-        **{"anna": 7.5, "bob": 15, "eve": 0}
-    }
+        rows = {row["student_id"]: row["score"] for row in csv.DictReader(file)}
+    assert rows == {"anna": "7.5", "bob": "15.0", "eve": ""}  # what cannot be read has no mark
+
+    done = nbgrader(where, toy, "export", f"--to={table}", '--student=["bob"]')
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[3] for line in table.read_text().splitlines()] == ["student_id", "bob"]
 
     done = nbgrader(where, toy, "generate_feedback", toy.name)
     assert done.returncode == 0, done.stderr
@@ -233,7 +236,7 @@ def test_the_class_list_gives_names_to_the_gradebook(tmp_path: Path, toy: Assign
     assert gradebook.marks(where, toy.name)[0].score == 15
 
     table = tmp_path / "grades.csv"
-    done = nbgrader(where, toy, "export", f"--CsvExportPlugin.to={table}")
+    done = nbgrader(where, toy, "export", f"--to={table}")
     assert done.returncode == 0, done.stderr
     with table.open() as file:
         assert {row["student_id"]: row["score"] for row in csv.DictReader(file)} == {
