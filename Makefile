@@ -47,14 +47,15 @@ setup: $(STAMP) ## install everything into .venv and build the models; start not
 $(STAMP): $(LISTS) pyproject.toml
 	@test -n "$(PYTHON)" || { \
 		echo "The course needs Python 3.11 or 3.12, and finds neither."; \
-		echo "  to do: install one (Debian, Ubuntu: apt install python3.11-venv libpython3.11; or pyenv),"; \
+		echo "  to do: install one (Debian 12: apt install python3.11-venv libpython3.11;"; \
+		echo "         Ubuntu 24.04: apt install python3.12-venv libpython3.12; or pyenv),"; \
 		echo "         then run make again, with PYTHON=/path/to/python3.11 where it is not on PATH."; \
 		exit 1; }
 	@echo "Installing the course's packages into $(VENV): about a minute, 1.5 GB to download, 4 GB of disk;"
 	@echo "with the CUDA build of PyTorch some 4 GB more of each. uv keeps a copy of what it downloads."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 		echo "The virtual environment could not be made."; \
-		echo "  to do: Debian, Ubuntu: sudo apt install python3.11-venv; then delete $(VENV) and run make again."; \
+		echo "  to do: Debian 12: sudo apt install python3.11-venv; Ubuntu 24.04: python3.12-venv; then delete $(VENV) and run make again."; \
 		exit 1; }
 	@$(BIN)/python workbook/lab/install.py
 	@rm -f $(VENV)/.complete-*; touch $@

@@ -11,11 +11,11 @@
 # backend, make the server name its answers, batch them and explain one, and serve two versions
 # side by side. There are eight tasks and one question: 100 points, about 120 minutes.
 #
-# **What comes before.** Lecture 1, notebooks 01 and 02, shows the form of `config.pbtxt`: fields
-# (`name: value`), lists in square brackets, sections in braces, texts in quotes. Notebook 05 is
-# about dynamic batching (tasks 5 and 8), notebook 07 about versions (task 7). Lecture 2, notebook
-# 08, is about FIL: its file formats, what an answer holds, and SHAP values (tasks 2, 4 and 6). The
-# 120 minutes do not include reading them.
+# **What comes before.** Lecture 1, notebook 01, shows the form of `config.pbtxt`: fields (`name:
+# value`), lists in square brackets, sections in braces, texts in quotes. Notebook 05 is about
+# dynamic batching (tasks 5 and 8), notebook 07 about versions (task 7). Lecture 2, notebook 08, is
+# about FIL: its file formats, what an answer holds, and SHAP values (tasks 2, 4 and 6). The 120
+# minutes do not include reading them.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under

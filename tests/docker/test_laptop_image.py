@@ -31,6 +31,7 @@ from laptop_files import HOME, command, context, copied, ignored, instructions, 
 
 from grader.sandbox import bubblewrap
 from workbook.common import paths
+from workbook.lab import doctor
 
 DOCKERFILES = sorted(name for name in context() if Path(name).name == "Dockerfile")
 
@@ -66,6 +67,12 @@ def test_the_base_is_pinned_and_the_user_is_nobody_special() -> None:
 
 
 @pytest.mark.server
+def test_it_has_the_programs_that_lectures_call() -> None:
+    packages = {package for _, package, use in doctor._PROGRAMS if "lecture" in use}
+    first = next(words for name, words in instructions() if name == "RUN")
+    assert {"curl", "openssl"} <= packages <= {*first.split()}
+
+
 def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     files = set(copied("student").values())
     for secret in ("solutions/", "grader/judge/", "tests/"):

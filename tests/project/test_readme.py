@@ -1,7 +1,11 @@
-"""README is short and leads to every page; the tables of docs/students.md are complete."""
+"""README is short and leads to every page; the tables of docs/students.md are complete.
+
+.venv/bin/python -m tests.project.test_readme     # writes the tables of lectures and paths anew
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from tests.project import pages
@@ -43,14 +47,35 @@ def test_readme_counts_the_notebooks() -> None:
     assert stated in README
 
 
-def test_every_notebook_has_a_topic_in_the_table_of_lectures() -> None:
-    part = STUDENTS.partition("\n## Lectures\n")[2]
-    rows = re.findall(r"(?m)^\| (\d), \w+ \| (.+) \|$", part)
-    entries = syllabus.entries()
-    for number, topics in rows:
-        count = len([one for one in entries if one.folder.startswith(f"{number}_")])
-        assert len(topics.split(" · ")) == count, f"lecture {number}"
-    assert len(rows) == 3
+def link(entry: syllabus.Entry) -> str:
+    """An entry of the syllabus as the page has it: the title, a link, the minutes."""
+    return f"[{entry.title}]({posixpath.normpath(f'../lectures/00__start/{entry.link}')})"
+
+
+def renewed(page: str) -> str:
+    """The page with its tables of lectures and paths as the headers of the notebooks have them."""
+    rows = ["| lecture | minutes | notebooks |", "|---|---:|---|"]
+    for folder in syllabus.LECTURES:
+        own = [one for one in syllabus.entries() if one.folder == folder]
+        number, _, name = folder.partition("_")
+        listed = " · ".join(f"{link(one)} ({one.minutes:g})" for one in own)
+        rows.append(f"| {number}, {name} | {sum(one.minutes for one in own):g} | {listed} |")
+    ways = ["| time | afterwards you can | take | minutes |", "|---|---|---|---:|"]
+    for route in syllabus.ROUTES:
+        way = syllabus.take(route)
+        minutes = sum(one.minutes for one in way)
+        listed = " → ".join(map(link, way))
+        ways.append(f"| {route.hours} hours | {route.goal} | {listed} | {minutes:g} |")
+    for name, lines in (("lectures", rows), ("paths", ways)):
+        before, _, rest = page.partition(f"<!-- {name} -->\n")
+        after = rest.partition("<!-- end -->")[2]
+        page = "\n".join([f"{before}<!-- {name} -->", "", *lines, "", f"<!-- end -->{after}"])
+    return page
+
+
+def test_the_tables_of_lectures_and_paths_are_those_of_the_syllabus() -> None:
+    assert STUDENTS.count("<!-- end -->") == 2
+    assert renewed(STUDENTS) == STUDENTS, "Run .venv/bin/python -m tests.project.test_readme"
 
 
 def test_every_assignment_has_a_row() -> None:
@@ -61,3 +86,7 @@ def test_every_model_has_a_row() -> None:
     steps = {"language_tokenizer", "language_onnx", "language_labels", "llama_tokenizer"}
     listed = {*names(first_cells("## The models")), *names(first_cells("### Language models"))}
     assert listed | steps == {*MODELS, *ENGINES, *LLAMAS}
+
+
+if __name__ == "__main__":
+    (paths.root() / "docs/students.md").write_text(renewed(STUDENTS), "utf-8")

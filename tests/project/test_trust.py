@@ -53,7 +53,8 @@ def test_what_ran_on_a_gpu_is_counted_right() -> None:
 def test_the_numbers_of_an_assignment_are_right(assignment: Assignment) -> None:
     module = f"grader.assignments.{assignment.name}"
     mutants = importlib.import_module(f"{module}.mutants").MUTANTS
-    attacks = importlib.import_module(f"{module}.attacks").ATTACKS
+    has_own = (assignment.folder / "attacks.py").is_file()
+    attacks = importlib.import_module(f"{module}.attacks").ATTACKS if has_own else ()
     wrong = sum(not mutant.right for mutant in mutants)
     name = assignment.name.partition("__")[0]
     (row,) = re.findall(rf"(?m)^\| {name} \| (\d+) \| (\d+) \| (\d+) \|$", PAGE)

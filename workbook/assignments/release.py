@@ -28,11 +28,12 @@ FOR_STUDENTS = (
         *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
         "Makefile",
         "pyproject.toml",
-        ".gitignore",
+        *(".gitignore", ".gitattributes"),
     ),
     *("requirements.in", "requirements.txt", "requirements-torch.txt"),
     *("requirements-uv.txt", "requirements-vllm.txt"),
     *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/", "docs/"),
+    ".devcontainer/",
 )
 """The files and folders of the checkout that a class gets beside assignments/."""
 FOR_INSTRUCTORS = ("grader/work/", "docs/teaching.md")

@@ -138,11 +138,12 @@ def _packages() -> Iterator[Finding]:
         server = importlib.metadata.version("nvidia-pytriton")
         numpy = importlib.metadata.version("numpy")
     except importlib.metadata.PackageNotFoundError as missing:
+        begun = (ROOT / ".venv").is_dir()
         yield Finding(
             "packages",
-            "fail",
-            f"{missing.name} is not installed in {sys.prefix}",
-            "Run `make setup`, and use .venv/bin/workbook.",
+            "fail" if begun else "note",
+            f"{missing.name} is not installed in {sys.prefix}" if begun else "not installed yet",
+            "Run `make setup`, and use .venv/bin/workbook." if begun else "`make setup` does it.",
         )
         return
     yield Finding("server wheel", "ok", f"nvidia-pytriton {server}")
@@ -262,7 +263,7 @@ _PROGRAMS = (
         "g++",
         "torch.compile and grading need it; without it models load and ONNX models answer later",
     ),
-    ("curl", "curl", "lecture 1 calls the server with it"),
+    ("curl", "curl", "lectures call the server with it"),
     ("openssl", "openssl", "lecture 1 makes a certificate with it"),
     ("wrk", "wrk", "the HTTP benchmarks of `make bench` send requests with it"),
 )

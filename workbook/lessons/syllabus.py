@@ -135,7 +135,8 @@ def take(route: Route) -> list[Entry]:
     Raises:
         WorkbookError: a source cannot be read.
     """
-    return [each for each in entries() if each.name in route.names or each.folder in route.names]
+    known = entries()
+    return [e for name in route.names for e in known if name in (e.name, e.folder)]
 
 
 def routes() -> Markdown:
