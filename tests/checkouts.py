@@ -22,8 +22,8 @@ from workbook.common import paths
 def checkout() -> Iterator[Path]:
     """Yield a copy of the working tree, on the same disk, with a copy of the environment.
 
-    The environment's files are hard links, which takes seconds and no space. Only the file that
-    says where the course's packages are is written anew.
+    The environment's files are hard links, which takes seconds and no space. Only those that say
+    where the course's packages and its Python are, are written anew.
     """
     root = paths.root()
     for left in paths.state("checkouts").iterdir():  # left by a test run that was killed
@@ -43,10 +43,17 @@ def checkout() -> Iterator[Path]:
                 shutil.copy(root / name, home / name)
         environment = home / ".venv"
         subprocess.run(["cp", "-al", f"{Path(sys.prefix).resolve()}/.", environment], check=True)
-        for finder in environment.glob("lib/python*/site-packages/__editable__*"):
-            text = finder.read_text()
-            finder.unlink()  # the link; the other environment keeps its file
-            finder.write_text(text.replace(str(root), str(home)))
+        named = [
+            *environment.glob("lib/python*/site-packages/__editable__*"),
+            *(p for p in environment.glob("bin/*") if p.is_file() and not p.is_symlink()),
+        ]
+        for file in named:  # those that name a checkout: its packages, its Python
+            old, mode = file.read_bytes(), file.stat().st_mode
+            new = old.replace(os.fsencode(root), os.fsencode(home))
+            if new != old and b"\0" not in old:
+                file.unlink()  # the link; the other environment keeps its file
+                file.write_bytes(new)
+                file.chmod(mode)
         yield home
 
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -412,7 +413,8 @@ def test_serve_says_that_a_model_is_still_loading(run: Run, home: Path) -> None:
     assert served.returncode == 4
     assert "slow0 is still loading after 2 s. The server goes on loading it." in served.stderr
     assert "✗" not in served.stderr
-    assert "1 of 2 models are ready; still loading: slow0." in served.stdout
+    # On a busy machine the other model may be still loading as well.
+    assert re.search(r"[01] of 2 models are ready; still loading: slow0[,.]", served.stdout)
     wait_for(lambda: "All models are ready" in run("serve", "--detach").stdout)
 
 

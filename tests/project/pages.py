@@ -23,7 +23,7 @@ OTHERS = frozenset(
         *("scp", "source", "sudo"),
     }
 )
-_BLOCK = re.compile(r"(?ms)^```(?:console|sh)?\n(.*?)^```")
+_BLOCK = re.compile(r"(?ms)^[ ]*```(\w*)\n(.*?)^[ ]*```$")
 _INLINE = re.compile(r"`((?:make|workbook|grader|\.venv/bin/\w+)(?: [^`]+)?)`")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -51,7 +51,9 @@ def text(path: Path) -> str:
 def commands(page: str) -> list[str]:
     """The commands of a page: lines with `$` in its blocks, and those in backquotes."""
     found = []
-    for block in _BLOCK.findall(page):
+    for language, block in _BLOCK.findall(page):
+        if language not in ("", "console", "sh"):
+            continue
         joined = block.replace("\\\n", " ")
         found += [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
     outside = _BLOCK.sub("", page)
@@ -77,7 +79,7 @@ def fault(command: str) -> str:
     if name in ("workbook", "grader"):
         app = workbook.cli.app if name == "workbook" else grader.cli.app
         return _typer(name, typer.main.get_command(app), rest)
-    if words[0].startswith(".venv/bin/"):
+    if words[0].startswith(".venv/bin/") or words[0] in ("mypy", "pytest", "ruff"):
         return _in_environment(name, rest)
     if (paths.root() / words[0]).is_file():  # a program of the checkout
         return ""
