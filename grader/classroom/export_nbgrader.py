@@ -34,16 +34,17 @@ def table(classroom: Classroom, assignment: Assignment) -> Export:
 
     Example: `table(Classroom.default(), assignments.named("a2")).text`.
     """
-    most = sum(assignment.checks.values()) + sum(assignment.written.values())
     found = export_rows.rows(classroom, assignment)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_row(assignment.name, most, row) for row in found.values()])
+    writer.writerows([line(assignment, row) for row in found.values()])
     return Export(out.getvalue(), export_rows.notes(found.values()))
 
 
-def _row(assignment: str, most: float, row: Row) -> list[object]:
+def line(assignment: Assignment, row: Row) -> list[object]:
+    """A student's values for `COLUMNS`."""
+    most = sum(assignment.checks.values()) + sum(assignment.written.values())
     mark, late = row.mark, row.late
     due = late.due.replace(tzinfo=None) if late else mark.due if mark else None
     points: tuple[object, ...] = (0.0, 0.0, 0.0, most)  # as nbgrader has it without a submission
@@ -52,7 +53,7 @@ def _row(assignment: str, most: float, row: Row) -> list[object]:
     elif mark:
         points = (mark.score, mark.penalty, mark.total, mark.most)
     values: list[object] = [
-        *(assignment, due or "", (mark and mark.submitted) or "", row.student),
+        *(assignment.name, due or "", (mark and mark.submitted) or "", row.student),
         *(row.last_name, row.first_name, row.email),
         *points,
         late.days if late and mark else "",

@@ -7,7 +7,6 @@ nbgrader's own exporter writes 0 points for whoever has no mark. In this course 
 from __future__ import annotations
 
 import csv
-import io
 from pathlib import Path
 
 from nbgrader.api import Gradebook
@@ -15,7 +14,7 @@ from nbgrader.plugins import CsvExportPlugin
 
 from workbook import assignments
 
-from . import export_nbgrader
+from . import export_nbgrader, export_rows
 from .classroom import Classroom
 
 
@@ -34,12 +33,15 @@ class Exporter(CsvExportPlugin):  # type: ignore[misc]  # nbgrader carries no ty
         classroom = Classroom(Path(self.config.Due.work))
         graded = {entry.name for entry in gradebook.assignments}
         wanted = graded & {*self.assignment} if self.assignment else graded
+        students = {*map(str, self.student)}
         with Path(self.to or "grades.csv").open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(export_nbgrader.COLUMNS)
             for one in assignments.find():
                 if one.name in wanted:
-                    text = export_nbgrader.table(classroom, one).text
-                    for row in csv.DictReader(io.StringIO(text)):
-                        if not self.student or row["student_id"] in map(str, self.student):
-                            table.writerow(row.values())
+                    rows = export_rows.rows(classroom, one).values()
+                    table.writerows(
+                        export_nbgrader.line(one, row)
+                        for row in rows
+                        if not students or row.student in students
+                    )

@@ -66,13 +66,13 @@ def test_the_base_is_pinned_and_the_user_is_nobody_special() -> None:
     assert [words for name, words in instructions() if name == "FROM"][-1].endswith("AS student")
 
 
-@pytest.mark.server
 def test_it_has_the_programs_that_lectures_call() -> None:
     packages = {package for _, package, use in doctor._PROGRAMS if "lecture" in use}
     first = next(words for name, words in instructions() if name == "RUN")
     assert {"curl", "openssl"} <= packages <= {*first.split()}
 
 
+@pytest.mark.server
 def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     files = set(copied("student").values())
     for secret in ("solutions/", "grader/judge/", "tests/"):

@@ -60,6 +60,11 @@ def commands(page: str) -> list[str]:
     return found + [" ".join(inline.split()) for inline in _INLINE.findall(outside)]
 
 
+def typed(command: str) -> str:
+    """A command without the comment behind it."""
+    return " ".join(command.partition("  #")[0].partition(" # ")[0].split())
+
+
 def fault(command: str) -> str:
     """What is wrong with a command; "" if the program has this command and these options.
 
@@ -68,7 +73,7 @@ def fault(command: str) -> str:
 
     A word in capitals stands for a value of the reader's, and `…` for more words.
     """
-    words = shlex.split(command.partition("  #")[0].partition(" # ")[0])
+    words = shlex.split(typed(command))
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # variables before a command
         words = words[1:]
     if not words:

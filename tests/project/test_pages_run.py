@@ -6,7 +6,6 @@ stands in `ELSEWHERE`, with the test that runs it, or with what it needs that no
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,8 +13,8 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import nbformat
 import pytest
 
 from grader.authoring import submissions
@@ -91,22 +90,21 @@ ELSEWHERE = {
     r"\.venv/bin/pytest .*|pytest .*|ruff .*": "CI",
     r"\.venv/bin/python -m tests\.lectures\.busy": "tests/lectures/busy.py",
     r"GRADER_WORK=/tmp/class grader autograde .*": "tests/grader/test_authoring.py",
-    r"make grade ASSIGNMENT=a2 OPTIONS=--unsandboxed": "tests/grader",
+    r"make grade ASSIGNMENT=a2 OPTIONS=--unsandboxed": "tests/grader/test_grade.py",
     r"\.venv/bin/python -m tests\.project\.\w+": "tests/project: the pages are as they write them",
     r"\.venv/bin/python -m tests\.lectures\.upstream_links": "needs: the pages of others",
     r"\.venv/bin/python lectures/images/draw\.py": "tests/lectures/test_images.py",
     r"\.venv/bin/uv cache clean|\.venv/bin/pip .*": "needs: an environment that may be changed",
     r"\.venv/bin/grader|grader|workbook|workbook build.*|\.venv/bin/workbook build.*": "CI",
     r"git (add -A|commit)|wrk": "the reader's own",
-    r"workbook (serve|deploy|status|stop).*|OMP_WAIT_POLICY=.*|workbook serve --plain": (
-        "tests/cli/test_cli.py"
-    ),
+    r"workbook (serve|deploy|status|stop).*|OMP_WAIT_POLICY=.*": ("tests/cli/test_cli.py"),
     r"workbook (models|chat|openai).*": "tests/llm",
     r"curl .*llama.*|curl -X POST .*": "tests/llm",
     r"\.venv/bin/workbook (models|deploy) .*": "tests/cli/test_cli.py",
     r"workbook slides.*": "tests/lectures/test_slides.py",
     r"workbook submit.*": "tests/notebooks/test_notebooks_submit.py",
-    r"grader (new|try|solve|release).*": "tests/grader/test_authoring.py",
+    r"grader (new|try|solve).*": "tests/grader/test_authoring.py",
+    r"grader release.*": "tests/notebooks/test_notebooks_assignments.py",
     r"grader (autograde|export|answers|drop|regrade|totals|formgrader|inbox).*": "tests/grader",
 }
 
@@ -117,8 +115,7 @@ def written() -> dict[str, str]:
     for path in pages.own():
         if path.name not in ("CHANGELOG.md", "BENCHMARKS.md", "NOTICE.md"):
             for command in pages.commands(pages.text(path)):
-                plain = " ".join(command.partition("  #")[0].partition(" # ")[0].split())
-                found[plain] = path.name
+                found[pages.typed(command)] = path.name
     return found
 
 
@@ -127,8 +124,8 @@ def home() -> Iterator[Path]:
     """A checkout that is set up, as `make setup` leaves it."""
     with checkout() as home:
         root = paths.root()
+        leave = shutil.ignore_patterns("llama*", "logs")  # language models are built on request
         for name in ("model_repository", ".workbook/zoo", ".workbook/server", ".workbook/tools"):
-            leave = shutil.ignore_patterns("llama*", "logs")  # language models are built on request
             shutil.copytree(
                 root / name, home / name, symlinks=True, ignore=leave, dirs_exist_ok=True
             )
@@ -152,16 +149,9 @@ def run(home: Path, commands: tuple[tuple[str, str], ...], **values: str) -> Non
     script = "\n".join(["set -e", *typed])
     for name, value in values.items():
         script = re.sub(rf"\b{name}\b", value, script)
-    own = ["--dev-bind", "/", "/", "--unshare-net"]
+    own = ["--dev-bind", "/", "/", "--unshare-net", "--die-with-parent"]
     done = subprocess.run(
-        [
-            bubblewrap.program(),
-            *own,
-            "--die-with-parent",
-            "bash",
-            "-c",
-            script,
-        ],
+        [bubblewrap.program(), *own, "bash", "-c", script],
         cwd=home,
         env={**_GIT, "HOME": str(home.parent), "COLUMNS": "200"},
         stdout=subprocess.PIPE,
@@ -178,20 +168,11 @@ def run(home: Path, commands: tuple[tuple[str, str], ...], **values: str) -> Non
 
 
 def fill_in(folder: Path) -> None:
-    """Put the solution's cells into the notebook that students get, as a student does."""
+    """Write the solution as a student has it: in the notebook that students get."""
     a2 = assignments.named("a2")
-    shutil.copytree(a2.handout, folder)
-    shutil.copytree(a2.solution, folder, dirs_exist_ok=True)
-    solved = {_id(cell): cell for cell in cells.read(a2.instructor)["cells"]}
-    notebook = cells.read(a2.release)
-    for cell in notebook["cells"]:
-        if cell["metadata"].get("nbgrader", {}).get("solution"):
-            cell["source"] = solved[_id(cell)]["source"]
-    (folder / a2.release.name).write_text(json.dumps(notebook), "utf-8")
-
-
-def _id(cell: dict[str, Any]) -> str:
-    return str(cell["metadata"].get("nbgrader", {}).get("grade_id"))
+    submissions.solution(a2, folder)
+    notebook = folder / a2.release.name
+    nbformat.write(cells.restore(cells.read(notebook), cells.read(a2.release)), notebook)
 
 
 @pytest.mark.server
@@ -229,7 +210,7 @@ def test_what_an_instructor_types(home: Path) -> None:
 
 
 def test_every_command_is_run_or_says_where() -> None:
-    run = {" ".join(command.split()) for command, _ in (*STUDENT, *INSTRUCTOR)}
+    run = {pages.typed(command) for command, _ in (*STUDENT, *INSTRUCTOR)}
     left = [
         f"{page}: {command}"
         for command, page in written().items()
@@ -240,11 +221,9 @@ def test_every_command_is_run_or_says_where() -> None:
 
 def test_what_is_run_here_stands_in_a_page() -> None:
     there = written()
-    glue = {"cd .."}
-    missing = [c for c, _ in (*STUDENT, *INSTRUCTOR) if " ".join(c.split()) not in there]
-    assert {*missing} <= glue
-    commands = [*there]
-    unused = [one for one in ELSEWHERE if not any(re.fullmatch(one, c) for c in commands)]
+    missing = {c for c, _ in (*STUDENT, *INSTRUCTOR) if pages.typed(c) not in there}
+    assert missing <= {"cd .."}  # after the class's folder
+    unused = [one for one in ELSEWHERE if not any(re.fullmatch(one, c) for c in there)]
     assert not unused
     for place in ELSEWHERE.values():
         if place.startswith("tests/"):

@@ -47,26 +47,25 @@ def test_readme_counts_the_notebooks() -> None:
     assert stated in README
 
 
-def link(entry: syllabus.Entry) -> str:
-    """An entry of the syllabus as the page has it: the title, a link, the minutes."""
-    return f"[{entry.title}]({posixpath.normpath(f'../lectures/00__start/{entry.link}')})"
+def _from_docs(link: str) -> str:
+    """A link of the start page, as docs/ has it."""
+    return posixpath.normpath(f"../lectures/00__start/{link}")
 
 
 def renewed(page: str) -> str:
     """The page with its tables of lectures and paths as the headers of the notebooks have them."""
+    entries = syllabus.entries()
     rows = ["| lecture | minutes | notebooks |", "|---|---:|---|"]
     for folder in syllabus.LECTURES:
-        own = [one for one in syllabus.entries() if one.folder == folder]
+        own = [one for one in entries if one.folder == folder]
         number, _, name = folder.partition("_")
-        listed = " · ".join(f"{link(one)} ({one.minutes:g})" for one in own)
+        listed = " · ".join(f"[{e.title}]({_from_docs(e.link)}) ({e.minutes:g})" for e in own)
         rows.append(f"| {number}, {name} | {sum(one.minutes for one in own):g} | {listed} |")
-    ways = ["| time | afterwards you can | take | minutes |", "|---|---|---|---:|"]
-    for route in syllabus.ROUTES:
-        way = syllabus.take(route)
-        minutes = sum(one.minutes for one in way)
-        listed = " → ".join(map(link, way))
-        ways.append(f"| {route.hours} hours | {route.goal} | {listed} | {minutes:g} |")
-    for name, lines in (("lectures", rows), ("paths", ways)):
+    # The start page's own table, with links from docs/.
+    ways = re.sub(
+        r"\]\((.+?)\)", lambda found: f"]({_from_docs(found[1])})", syllabus.routes().data
+    )
+    for name, lines in (("lectures", rows), ("paths", ways.splitlines())):
         before, _, rest = page.partition(f"<!-- {name} -->\n")
         after = rest.partition("<!-- end -->")[2]
         page = "\n".join([f"{before}<!-- {name} -->", "", *lines, "", f"<!-- end -->{after}"])

@@ -138,12 +138,14 @@ def _packages() -> Iterator[Finding]:
         server = importlib.metadata.version("nvidia-pytriton")
         numpy = importlib.metadata.version("numpy")
     except importlib.metadata.PackageNotFoundError as missing:
-        begun = (ROOT / ".venv").is_dir()
+        if not (ROOT / ".venv").is_dir():
+            yield Finding("packages", "note", "not installed yet", "`make setup` does it.")
+            return
         yield Finding(
             "packages",
-            "fail" if begun else "note",
-            f"{missing.name} is not installed in {sys.prefix}" if begun else "not installed yet",
-            "Run `make setup`, and use .venv/bin/workbook." if begun else "`make setup` does it.",
+            "fail",
+            f"{missing.name} is not installed in {sys.prefix}",
+            "Run `make setup`, and use .venv/bin/workbook.",
         )
         return
     yield Finding("server wheel", "ok", f"nvidia-pytriton {server}")
