@@ -47,8 +47,8 @@ setup: $(STAMP) ## install everything into .venv and build the models; start not
 $(STAMP): $(LISTS) pyproject.toml
 	@test -n "$(PYTHON)" || { \
 		echo "The course needs Python 3.11 or 3.12, and finds neither."; \
-		echo "  to do: install one (Debian 12: apt install python3.11-venv libpython3.11;"; \
-		echo "         Ubuntu 24.04: apt install python3.12-venv libpython3.12; or pyenv),"; \
+		echo "  to do: install one (Debian 12: apt install python3.11-venv python3.11-dev;"; \
+		echo "         Ubuntu 24.04: apt install python3.12-venv python3.12-dev; or pyenv),"; \
 		echo "         then run make again, with PYTHON=/path/to/python3.11 where it is not on PATH."; \
 		exit 1; }
 	@echo "Installing the course's packages into $(VENV): about a minute, 1.5 GB to download, 4 GB of disk;"

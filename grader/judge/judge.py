@@ -76,6 +76,9 @@ _DISAGREES = (
     "Perhaps a later cell has changed the model or its folder, or its answers change from call to "
     "call. Code in the notebook that changes what check(…) reports is a cause, too."
 )
+#: From this share of a check's points on, the judge and the notebook do not disagree: what is
+#: measured comes out a little lower at one time than at another.
+_ALIKE = 0.9
 _PR_SET_DUMPABLE = 4
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
@@ -422,7 +425,7 @@ def _public(
         result = _too_slow(check).late()
     claimed = found.result if found else None
     is_judged = result.status != "waits" and result.rationale != UNDECIDED
-    if claimed and claimed.status == "passed" and result.credit < 1 and is_judged:
+    if claimed and claimed.status == "passed" and result.credit < _ALIKE and is_judged:
         flags.append(
             Flag(
                 kind="notebook disagrees",

@@ -11,7 +11,7 @@
 # %% [markdown]
 # ## Is the server there?
 #
-# `make lab` has started it. Run the cells with Shift+Enter, from top to bottom.
+# It was started together with JupyterLab. Run the cells with Shift+Enter, from top to bottom.
 
 # %%
 import setup
@@ -20,7 +20,7 @@ from workbook.lessons import *  # predict, compare, task and so on: the course's
 server = course_server("square")  # the server of `make lab`, with the model `square`
 
 # %% [markdown]
-# If no server answers: in a terminal, `workbook serve --detach` starts a server, `workbook status` shows its state, and `make doctor` says what this machine lacks.
+# If no server answers: in a terminal, `workbook serve --detach` starts a server, `workbook status` shows its state, and `workbook doctor` says what this machine lacks.
 #
 # The cell has put the server's address into `TRITON_HTTP`. At work it is often `localhost:8000`. Everything that a client does goes there, for example with `curl`:
 
@@ -166,7 +166,7 @@ show("at_work/first_client.py")
 # %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building (numbers 1 to 4, and 6). The minutes count reading, running, and one task per notebook. They are estimates.
+# Lectures are for reading and measuring, assignments for building. The minutes count reading, running, and one task per notebook. They are estimates.
 
 # %%
 from workbook.lessons import syllabus
@@ -176,7 +176,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# The hours begin after this notebook, and leave time for pauses and for what you try yourself. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds metrics, two backends, and first steps to speed.
+# The hours begin after this notebook; pauses, and what you try beyond the tasks, come on top. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds metrics, two backends, and first steps to speed.
 
 # %%
 syllabus.routes()

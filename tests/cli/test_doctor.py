@@ -75,13 +75,21 @@ def test_the_bubblewrap_of_the_wheel_is_named_where_the_system_has_none(
 def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(doctor.sysconfig, "get_config_var", lambda name: "")
+    monkeypatch.setattr(doctor.sysconfig, "get_path", lambda name: "/nowhere")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     monkeypatch.setattr(doctor, "SETUP_GIB", 10**6)
     monkeypatch.setattr(doctor, "ROOT", Path("/tmp"))
     bad = {f.subject: f for f in doctor.examine() if f.level != "ok"}
-    assert {"C library", "libpython", "disk", "g++", "wrk"} <= set(bad)
+    assert {"C library", "libpython", "Python's headers", "disk", "g++", "wrk"} <= set(bad)
     assert "enable-shared" in bad["libpython"].todo
     assert "apt install g++" in bad["g++"].todo
+
+
+def test_a_mac_gets_one_sentence_and_no_advice_for_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.platform, "system", lambda: "Darwin")
+    (found,) = doctor.examine()
+    assert (found.level, found.subject) == ("fail", "system")
+    assert "docs/students.md" in found.todo
 
 
 def test_the_c_library_is_as_new_as_the_newest_wheel_wants(

@@ -20,7 +20,7 @@ from workbook.common import paths
 OTHERS = frozenset(
     {
         *("apt-get", "cp", "curl", "cd", "dask", "docker", "git", "helm", "kill", "kubectl", "ls"),
-        *("scp", "source", "sudo"),
+        *("mkdir", "scp", "source", "sudo"),
     }
 )
 _BLOCK = re.compile(r"(?ms)^[ ]*```(\w*)\n(.*?)^[ ]*```$")

@@ -48,6 +48,7 @@ STUDENT = (
     ("workbook deploy path/to/my_model", "my_model"),
     ("workbook undeploy my_model", "my_model"),
     ("workbook submit a2", "a2__forest.zip"),
+    ("mkdir -p grader/work/inbox", ""),
     ("cp work/assignments/a2__forest/a2__forest.zip grader/work/inbox/me.zip", ""),
     ("make grade ASSIGNMENT=a2", "1 graded"),
     ("workbook stop", ""),
@@ -59,21 +60,22 @@ INSTRUCTOR = (
     ("cp -r new/. class/ && rm -r new", ""),
     ('cd class && git add --all && git commit -m "The course" && git push', "The course"),
     ("cd ..", ""),
-    ("cp ~/Downloads/submissions.zip grader/work/inbox/", ""),
+    ("cp ~/Downloads/submissions.zip ~/Downloads/Grades-a2.csv grader/work/inbox/", ""),
     ("grader inbox", "anna"),
     ("make grade", "anna"),
     ("grader export a2", "a2__forest.nbgrader.csv"),
-    ("grader export a2 --format moodle --worksheet ~/Downloads/Grades-a2.csv", ""),
+    ("grader export a2 --format moodle --worksheet ~/Downloads/Grades-a2.csv --final", ""),
     ("grader totals", ""),
     ("grader autograde a2 --student anna", ""),
     ("grader autograde a2 --student anna --force", "anna"),
+    ("grader answers a2 --reader ann", "ann"),
     ("grader answers a2 --reader ann --reader bob", "ann"),
     ('grader regrade anna a2 --request "…"', ""),
     ('grader regrade anna a2 --reply "…"', ""),
 )
 #: Patterns of commands → the test that runs them, or what no test has.
 ELSEWHERE = {
-    r"make lab.*|workbook lab --no-browser": "tests/cli/test_make.py",
+    r"make lab.*|workbook lab --no-browser|workbook doctor": "tests/cli",
     r"make (setup|test|check|vllm).*": "CI: `make test ALL=yes` sets up and runs the same lines",
     r"make(| clean| lock.*)": "needs: a network, or a checkout that may be emptied",
     r"make hub": "tests/docker/test_hub.py",
@@ -86,7 +88,7 @@ ELSEWHERE = {
     r"(docker|helm|kubectl|scp) .*": "needs: Docker, a cluster, another machine",
     r"COMPOSE_PROFILES=.*|TRITON_RELEASE=.*|TLS=.*|dask .*": "needs: several machines",
     r"grader cluster|grader autograde .*--scheduler .*": "tests/grader/test_cluster.py",
-    r"git clone ADDRESS triton-workbook|cd triton-workbook": "CI clones the repository",
+    r"git clone ADDRESS triton-workbook.*|cd triton-workbook": "CI clones the repository",
     r"\.venv/bin/pytest .*|pytest .*|ruff .*": "CI",
     r"\.venv/bin/python -m tests\.lectures\.busy": "tests/lectures/busy.py",
     r"GRADER_WORK=/tmp/class grader autograde .*": "tests/grader/test_authoring.py",
@@ -181,7 +183,6 @@ def test_what_a_student_types(home: Path) -> None:
     shutil.copytree(home / "model_repository/square", model)
     config = model / "config.pbtxt"
     config.write_text(config.read_text().replace('"square"', '"my_model"'))
-    (home / "grader/work/inbox").mkdir(parents=True, exist_ok=True)
     fill_in(home / "work/assignments/a2__forest")
     run(home, STUDENT)
     assert (home / "grader/work/feedback/me/a2__forest.html").is_file()

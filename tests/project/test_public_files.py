@@ -132,7 +132,10 @@ def test_it_is_built_from_the_laptop_image() -> None:
     (mount,) = DEVCONTAINER["mounts"]
     assert f"target={laptop_files.value('VOLUME')}," in mount
     # A text, not a table of commands: of these, VS Code shows no output until they end.
-    assert DEVCONTAINER["postAttachCommand"].split() == laptop_files.command()
+    # Attached a second time, it shows the address of the JupyterLab that runs.
+    running, _, start = DEVCONTAINER["postAttachCommand"].partition(" || ")
+    assert running.startswith("jupyter server list ")
+    assert start.split() == laptop_files.command()
     python = DEVCONTAINER["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
     variables = [words for name, words in laptop_files.instructions() if name == "ENV"]
     assert any(f"PATH={python.rpartition('/')[0]}:$PATH" in words for words in variables)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.classroom import deadlines, grade_rules, roster
+from grader.classroom.classroom import Classroom
 from tests.project import pages
 from workbook.common import paths
 
@@ -24,6 +26,24 @@ def test_every_command_exists(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_every_link_leads_somewhere(path: Path) -> None:
     assert not pages.broken(path)
+
+
+def test_the_three_files_of_a_class_on_the_page_fit_together(tmp_path: Path) -> None:
+    """The grader reads the class list, due dates and weights of the page for instructors."""
+    text = pages.text(paths.root() / "docs" / "instructors.md")
+    for name in ("students.csv", "deadlines.toml", "grades.toml"):
+        example = text.split(f"\n`{name}`", 1)[1].split("```", 2)[1]
+        (tmp_path / name).write_text(example.split("\n", 1)[1])
+    classroom = Classroom(tmp_path)
+    listed = roster.read(classroom)
+    assert listed is not None
+    assert list(listed.students) == ["anna", "bob", "eve"]
+    due = deadlines.read(classroom)["a2"]
+    assert (due.percent_per_day, due.at_most_percent, due.grace_minutes) == (10, 50, 10)
+    assert (list(due.extensions), list(due.handed_in)) == (["anna", "bob"], ["eve"])
+    rules = grade_rules.read(classroom)
+    assert (rules.best, rules.weights) == (5, {"a1": 10, "a2": 20})
+    assert rules.excused == {"a2": {"anna", "bob"}}
 
 
 @pytest.mark.parametrize(

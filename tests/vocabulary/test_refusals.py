@@ -119,6 +119,22 @@ def test_refuses(
     assert "model.py(" not in failure.text  # no traceback, with the judge's folders
 
 
+def test_what_waited_too_long_is_sent_again(put: Put, probe: Probe) -> None:
+    """A queue policy refuses requests while the machine is busy: here, during the first one."""
+    slow = "if not hasattr(self, 'warm'):\n    self.warm = True\n    time.sleep(0.5)\n"
+    policy = (
+        "dynamic_batching { default_queue_policy "
+        "{ timeout_action: REJECT default_timeout_microseconds: 100000 } }"
+    )
+    put("refuses_what_waits", slow + error(), config("x FP32 2", "y FP32 2", policy, batch=1))
+    first = probe.outcomes("refuses_what_waits", [GOOD, GOOD, GOOD])
+    assert any("Request timeout expired" in getattr(one, "message", "") for one in first)
+    put("refuses_what_waits_2", slow + error(), config("x FP32 2", "y FP32 2", policy, batch=1))
+    require.refuses(
+        probe, "refuses_what_waits_2", BAD, "a negative number", good=GOOD, naming=("negative",)
+    )
+
+
 def test_a_model_that_ends_its_process(put: Put, probe: Probe) -> None:
     """The good request beside it is lost, or the one after it; both have a message."""
     body = "if (x < 0).any():\n    import os\n    os._exit(1)\nanswer(y=x)"

@@ -50,8 +50,11 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Run all checks; yields their findings. If a check raises an error, that is a finding, too."""
-    for check in CHECKS:
+    """Run all checks; yields their findings. If a check raises an error, that is a finding, too.
+
+    On a system for which there is no server, nothing else is looked at.
+    """
+    for check in CHECKS if _is_linux() else (_system,):
         try:
             yield from check()
         except Exception as error:
@@ -75,11 +78,13 @@ def report() -> int:
     return 1 if failed else 0
 
 
+def _is_linux() -> bool:
+    return (platform.system(), platform.machine()) == ("Linux", "x86_64")
+
+
 def _system() -> Iterator[Finding]:
     machine = f"{platform.system()} {platform.machine()}"
-    if machine == "Linux x86_64":
-        yield Finding("system", "ok", machine)
-    else:
+    if not _is_linux():
         yield Finding(
             "system",
             "fail",
@@ -87,6 +92,8 @@ def _system() -> Iterator[Finding]:
             "The server wheel is made for Linux on x86-64. On Windows use WSL 2; docs/students.md "
             "says what there is for a Mac, and for other processors.",
         )
+        return
+    yield Finding("system", "ok", machine)
     libc, version = platform.libc_ver()
     parts = tuple(int(p) for p in version.split(".")[:2]) if version else ()
     if libc == "glibc" and parts >= GLIBC:
@@ -131,6 +138,13 @@ def _python() -> Iterator[Finding]:
             f"`PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install --force {minor}`. "
             "Then delete .venv and run `make setup`.",
         )
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if header.is_file():
+        yield Finding("Python's headers", "ok", str(header))
+    else:
+        minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+        todo = f"Debian or Ubuntu: `sudo apt install python{minor}-dev`."
+        yield Finding("Python's headers", "note", "not there; torch.compile needs them", todo)
 
 
 def _packages() -> Iterator[Finding]:

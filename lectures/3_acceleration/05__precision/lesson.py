@@ -107,7 +107,13 @@ kinds = {onnx.TensorProto.DataType.Name(weight.data_type) for weight in weights}
 print(*(kind for kind in kinds if "FLOAT" in kind))
 
 # %% [markdown]
-# `FLOAT` is fp32. If nothing else is printed, the weights were converted back when the file was loaded, and the network computes in fp32. So fewer bits in the file are not enough: the framework needs a program that computes with them, and the processor instructions for it. The slides say the same: faster, but "not on all GPUs".
+# `FLOAT` is fp32. If nothing else is printed, the weights were converted back when the file was loaded, and the network computes in fp32. So a smaller file is not enough: the framework needs a program that computes with them, and the processor instructions for it. The slides say so, too: "not on all GPUs".
+#
+# <details><summary>Under the hood: bf16</summary>
+#
+# bf16: 8 bits for the exponent, as in fp32, and 7 after the point (fp16: 5 and 10). It overflows no earlier than fp32, and rounds eight times as coarsely as fp16. GPUs since Ampere compute in it. On a CPU, ONNX Runtime refuses a `MatMul` or an `Add` in bf16.
+#
+# </details>
 
 # %% [markdown]
 # ## int8
