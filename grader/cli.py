@@ -435,7 +435,7 @@ def formgrader_(context: typer.Context) -> None:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Such as a8__streams, or a8.")],
+    name: Annotated[str, typer.Argument(help="Such as a8__double, or a8.")],
 ) -> None:
     """Write the skeleton of an assignment; docs/writing_an_assignment.md leads on from there."""
     from workbook.common import paths

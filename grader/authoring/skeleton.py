@@ -34,10 +34,10 @@ def new(name: str, home: Path | None = None) -> list[Path]:
 
     Example::
 
-        new("a8__streams")      # solutions/a8__streams/a8.py, solutions/a8__streams/checks.py, …
+        new("a8__double")      # solutions/a8__double/a8.py, solutions/a8__double/checks.py, …
 
     Args:
-        name: `a8__streams`; `a8` alone becomes `a8__draft`.
+        name: `a8__double`; `a8` alone becomes `a8__draft`.
         home: the checkout; by default this one.
 
     Returns:
@@ -52,7 +52,7 @@ def new(name: str, home: Path | None = None) -> list[Path]:
         raise WorkbookError(
             f"{name[:80]!r} cannot be an assignment's name.",
             todo="Write a, a number from 1 to 99, two underscores, and a word in small letters: "
-            "a8__streams. Or only a8.",
+            "a8__double. Or only a8.",
         )
     short, topic = match[1], match[2] or "draft"
     full = f"{short}__{topic}"

@@ -190,7 +190,7 @@ BAD_NAMES = ["", "8", "a0", "a8__", "a8__Two", "a8_two", "b8", "a8__a__b", "../a
 def test_a_bad_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(WorkbookError, match="cannot be an assignment's name") as raised:
         skeleton.new(name, tmp_path)
-    assert "a8__streams" in raised.value.todo
+    assert "a8__double" in raised.value.todo
     assert files_below(tmp_path) == set()
 
 
@@ -561,15 +561,13 @@ def test_every_function_has_a_sentence_and_an_example() -> None:
 
 
 def test_authoring_names_files_that_there_are() -> None:
-    """Check every path, id and command of the page, with a8__streams as the skeleton makes it."""
+    """Check every path, id and command of the page, with a8__double as the skeleton makes it."""
     text = function_table.FILE.read_text("utf-8")
-    made = {
-        template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
-    }
+    made = {template.format(name="a8__double", short="a8") for template in skeleton._FILES.values()}
     for path in re.findall(r"`((?:grader|tests|solutions|assignments)/[\w./]+)`", text):
         there = (paths.root() / path).exists() or any(name.startswith(path) for name in made)
-        built = path.startswith(("assignments/a8__streams/", "solutions/a8__streams/a8.ipynb"))
-        assert there or built or path == "solutions/a8__streams/attacks.py", path
+        built = path.startswith(("assignments/a8__double/", "solutions/a8__double/a8.ipynb"))
+        assert there or built or path == "solutions/a8__double/attacks.py", path
     for command in re.findall(r"(?m)^\$ grader (\w+)|`grader (\w+)", text):
         name = "".join(command)
         assert f'"{name}"' in CLI or f"def {name}(" in CLI, name

@@ -134,7 +134,7 @@ def test_it_is_built_from_the_laptop_image() -> None:
     # A text, not a table of commands: of these, VS Code shows no output until they end.
     # Attached a second time, it shows the address of the JupyterLab that runs.
     running, _, start = DEVCONTAINER["postAttachCommand"].partition(" || ")
-    assert running.startswith("jupyter server list ")
+    assert running.startswith("curl -sfo /dev/null 127.0.0.1:8888/api && jupyter server list ")
     assert start.split() == laptop_files.command()
     python = DEVCONTAINER["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
     variables = [words for name, words in laptop_files.instructions() if name == "ENV"]

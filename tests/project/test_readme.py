@@ -45,6 +45,8 @@ def test_readme_counts_the_notebooks() -> None:
     minutes = [*(one.minutes for one in lessons), float(str(start["minutes"]))]
     stated = f"There are {len(minutes)} of them, {min(minutes):g} to {max(minutes):g} minutes each"
     assert stated in README
+    begin = f"after the start page ({start['minutes']} minutes more)"
+    assert begin in (paths.root() / "docs/students.md").read_text("utf-8")
 
 
 def _from_docs(link: str) -> str:

@@ -25,7 +25,7 @@ FOR_STUDENTS = (
         "LICENSE",
         "LICENSE-texts.md",
         "NOTICE.md",
-        *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
+        *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff"),
         "Makefile",
         "pyproject.toml",
         *(".gitignore", ".gitattributes"),
