@@ -24,6 +24,9 @@ _ROUNDS, _OTHER = 7, 120
 #: Tokens that another answer gets while the long prompt is read, more than with a short one: one
 #: per step. Between the second and the third number, and the fourth and the fifth, nothing is said.
 _ONE_STEP, _LEAST, _MOST, _TOO_MANY = 2, 4, 16, 22
+#: Tokens while a short prompt is read. It takes one step, where it does not wait for the other
+#: answer's end: then they are more than 100.
+_AT_ONCE, _WAITS = 10, 40
 _WORDS = ("the", "of", "a", "to", "is", "in", "and", "or", "if", "for", "not", "be", "list")
 
 
@@ -54,18 +57,19 @@ def pause(server: Server) -> None:
     long, short = (sorted(counts) for counts in zip(*found, strict=True))
     # A busy machine sends a prompt late, and counts more tokens. So the second smallest counts.
     more = long[1] - short[1]
-    if more <= _ONE_STEP and median(long) - median(short) < _LEAST:
+    is_one_step = more <= _ONE_STEP and median(long) - median(short) < _LEAST
+    if short[1] >= _WAITS or is_one_step:
         raise NotYet(
             "While the long prompt is read, another answer should get 5 to 16 tokens more than "
-            f"with a short one. It gets {max(more, 0)} more: the prompt is read in one step, or "
-            "waits for the other's end."
+            f"with a short one. It gets {max(more, 0)} more, and {short[1]} with a short one: the "
+            "prompt is read in one step, or waits for the other's end."
         )
-    if more >= _TOO_MANY:
+    if more >= _TOO_MANY and short[1] <= _AT_ONCE:
         raise NotYet(
             f"Another answer gets {more} tokens while the long prompt is read: its user waits for "
             "many small steps."
         )
-    if not _LEAST <= more <= _MOST:
+    if short[1] > _AT_ONCE or not _LEAST <= more <= _MOST:
         raise CannotTell(
             f"Another answer got {long} tokens with a long prompt, {short} with a short."
         )
