@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -300,6 +301,11 @@ def _depth(tree: Any) -> int:
 def _leaves(tree: Any) -> list[float]:
     values = zip(tree["split_conditions"], tree["left_children"], strict=True)
     return [float(value) for value, left in values if left == -1]
+
+
+def delay(config: Mapping[str, Any]) -> int:
+    """The delay of the batcher in microseconds that the server parsed; 0 if there is none."""
+    return int((config.get("dynamic_batching") or {}).get("max_queue_delay_microseconds") or 0)
 
 
 def batched(server: Probe, model: str, rows: Array) -> None:

@@ -515,7 +515,7 @@ MUTANTS = (
             Edit("a2.count", "executions = int(", "executions = 9 + 0 * int("),
         ),
         {
-            "a2.batching": "batched",  # "… only if the instance is busy", or hardly at all
+            "a2.batching": "batched only if the instance is busy",
             "a2.delays": "`runs` is empty",
         },
         stops="Write a max_queue_delay_microseconds",

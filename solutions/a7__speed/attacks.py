@@ -1,11 +1,12 @@
 """Hostile submissions of a7__speed, beside those of everywhere.py.
 
 The service is a program of the student's, which answers what it likes and when it likes. The ratio
-would rise with a service that answers without computing.
+would rise with a service that answers without computing, and with one that slows the other down.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -17,6 +18,17 @@ ATTACKS = Attacks()
 
 _HERE = Path(__file__).parent
 _WRONG = "off by more than 0.005"
+#: Two processes in sessions of their own, which compute for a minute.
+_BURN = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            pass
+        os._exit(0)
+"""
 
 
 def _serve(folder: Path, *changes: tuple[str, str]) -> None:
@@ -68,3 +80,22 @@ def answers_constants_under_load(folder: Path) -> None:
             "        scores = self.last if len(given) == 1 else np.resize(last[:1], (count, 10))\n",
         ),
     )
+
+
+@ATTACKS.add("solution", lost="all", message="×16 is asked for all points")
+def burns_while_the_other_one_is_measured(folder: Path) -> None:
+    """The deployment as it was found. Its first step leaves processes behind that keep two cores
+    busy: they shall slow down the other deployment, for which this one is unloaded."""
+    shutil.copytree(_HERE / "starter/models", folder / "models", dirs_exist_ok=True)
+    program = folder / "models/prepare/1/model.py"
+    text = program.read_text("utf-8")
+    program.write_text(f"{_BURN}\n{text}", "utf-8")
+
+    def deploy(notebook: nbformat.NotebookNode) -> None:
+        notebook.cells[s.place(notebook, "a7.build")].source = (
+            "for step in facts.STEPS:\n"
+            '    deploy(f"models/{step}")\n'
+            'service = deploy("models/service").name'
+        )
+
+    s.edit(folder, deploy)

@@ -49,6 +49,13 @@ def test_readme_counts_the_notebooks() -> None:
     assert begin in (paths.root() / "docs/students.md").read_text("utf-8")
 
 
+def test_the_table_of_assignments_has_their_minutes() -> None:
+    page = (paths.root() / "docs/students.md").read_text("utf-8")
+    for source in sorted((paths.root() / "solutions").glob("a*__*/a?.py")):
+        minutes = notebooks.read(source).header["minutes"]
+        assert re.search(rf"(?m)^\| `{source.parent.name}` \|.*\| {minutes} \|$", page), source
+
+
 def _from_docs(link: str) -> str:
     """A link of the start page, as docs/ has it."""
     return posixpath.normpath(f"../lectures/00__start/{link}")

@@ -253,7 +253,8 @@ def _ports() -> Iterator[Finding]:
                     f"taken by another program; {use} wants it",
                     "JupyterLab takes the next free port by itself."
                     if port == 8888
-                    else "Stop that program, or choose other ports (`workbook serve --help`).",
+                    else "Stop that program, or choose other ports: `make lab OPTIONS="
+                    '"--http-port 9000 --grpc-port 9001 --metrics-port 9002"`.',
                 )
             else:
                 yield Finding(f"port {port}", "ok", f"free for {use}")
