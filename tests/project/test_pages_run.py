@@ -93,7 +93,7 @@ ELSEWHERE = {
     r"grader cluster|grader autograde .*--scheduler .*": "tests/grader/test_cluster.py",
     r"git clone ADDRESS triton-workbook.*|cd triton-workbook": "CI clones the repository",
     r"\.venv/bin/pytest .*|pytest .*|ruff .*": "CI",
-    r"\.venv/bin/python -m tests\.lectures\.busy": "tests/lectures/busy.py",
+    r"\.venv/bin/python -m tests\.(lectures|grader)\.busy.*": "needs: half an hour of two cores",
     r"GRADER_WORK=/tmp/class grader autograde .*": "tests/grader/test_authoring.py",
     r"\.venv/bin/python -m tests\.project\.\w+": "tests/project: the pages are as they write them",
     r"\.venv/bin/python -m tests\.lectures\.upstream_links": "needs: the pages of others",

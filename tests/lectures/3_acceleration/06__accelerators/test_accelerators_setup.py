@@ -13,6 +13,8 @@ import pytest
 from workbook.common.errors import WorkbookError
 from workbook.lessons import formats, units
 
+pytestmark = pytest.mark.server  # in a fresh clone the network is trained first, in a process
+
 setup = units.load(units.find("06__accelerators"), "setup")
 
 LINE = "\"onnxruntime stand-in: '{}' version 1 on cpu: threads 1, providers {}, requests here"

@@ -31,6 +31,7 @@ def test_one_slow_repetition_is_no_harm() -> None:
     assert not setup.repeats([0.5, 1.8, 1.9], [8.0, 6.9, 7.4])
 
 
+@pytest.mark.server  # in a fresh clone the network is trained first, in a process
 def test_a_thumbnail_is_every_16th_pixel(tmp_path: Path) -> None:
     import onnxruntime as ort
 
