@@ -67,14 +67,14 @@ INSTRUCTOR = (
     ("grader inbox", "anna"),
     ("make grade", "anna"),
     ("grader export a2", "a2__forest.nbgrader.csv"),
-    ("grader export a2 --format moodle --worksheet ~/Downloads/Grades-a2.csv --final", ""),
+    ("grader export a2 --format moodle --worksheet ~/Downloads/Grades-a2.csv", ""),
     ("grader totals", ""),
     ("grader autograde a2 --student anna", ""),
     ("grader autograde a2 --student anna --force", "anna"),
     ("grader answers a2 --reader ann --reader bob", "ann"),
     ('grader regrade anna a2 --request "…"', ""),
     ('grader regrade anna a2 --reply "…"', ""),
-    ("grader feedback a2", "anna"),
+    ("grader feedback a2", "a2__forest.html"),
 )
 #: Patterns of commands → the test that runs them, or what no test has.
 ELSEWHERE = {
