@@ -35,6 +35,11 @@ __all__ = ["Array", "Counts", "Inputs", "Probe", "Refusal", "Stream"]
 
 T = TypeVar("T")
 
+#: How often requests are sent while the queue refuses one of them (`Probe.outcomes_in_time`).
+_TRIES = 3
+#: In the message of Triton's queue for a request that has waited longer than its policy allows.
+_EXPIRED = "Request timeout expired"
+
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
@@ -541,6 +546,40 @@ class Probe:
         if any(isinstance(outcome, Refusal) for outcome in found.values()):
             self.require(model)  # where the model has gone, say this
         return [found[number] for number in range(len(requests))]
+
+    def outcomes_in_time(
+        self,
+        model: str,
+        requests: Sequence[Inputs],
+        *,
+        outputs: Iterable[str] = (),
+        timeout: float = 20.0,
+    ) -> list[dict[str, Array] | Refusal]:
+        """As `outcomes`; all are sent again, twice at most, where the queue refuses one as late.
+
+        A model may have a queue policy that refuses requests which wait too long. On a busy machine
+        that says nothing about the model. And Triton 24.10 now and then lets a request wait for
+        half a second, though no other is there: it came while the instances were about to be free.
+
+        Example::
+
+            (answer,) = server.outcomes_in_time("forest", [{"input__0": rows}])
+
+        Args:
+            model: the model's name.
+            requests: for each request its inputs. The other arguments are those of `infer`.
+
+        Returns:
+            As `outcomes`.
+
+        Raises:
+            Failure: as for `outcomes`.
+        """
+        for _ in range(_TRIES):
+            found = self.outcomes(model, requests, outputs=outputs, timeout=timeout)
+            if not any(isinstance(one, Refusal) and _EXPIRED in one.message for one in found):
+                break
+        return found
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
         """The server's message if it refuses a request; "" if it answers the request.

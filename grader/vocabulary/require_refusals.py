@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from .failure import Failure
 from .probe import Inputs, Probe, Refusal
-from .requests import Array
-
-#: How often requests are sent while the queue refuses one of them.
-_TRIES = 3
-#: In the message of Triton's queue for a request that has waited longer than its policy allows.
-_EXPIRED = "Request timeout expired"
 
 
 def refuses(
@@ -30,8 +24,8 @@ def refuses(
     The bad request is sent between two good ones, at the same time. Each of the good ones must be
     answered, and one more afterwards.
 
-    A model may have a queue policy that refuses requests which wait too long. On a busy machine
-    that says nothing about bad input: the requests are sent again then, twice at most.
+    Where the queue refuses a request that has waited too long, they are sent again
+    (`Probe.outcomes_in_time`): on a busy machine that says nothing about bad input.
 
     The three are one batch only where the server forms batches. Without that an exception in
     `execute` is the answer to its own request, and passes. So a check that wants an error for each
@@ -63,7 +57,7 @@ def refuses(
         Failure: the bad request is answered, its message is not clear, a good request is not
             answered, or an answer is late.
     """
-    before, answer, after = _ask(server, model, [good, bad, good], timeout)
+    before, answer, after = server.outcomes_in_time(model, [good, bad, good], timeout=timeout)
     if not isinstance(answer, Refusal):
         if isinstance(before, Refusal) or isinstance(after, Refusal):
             raise Failure(
@@ -92,7 +86,7 @@ def refuses(
             help=help or f"A client reads this. It should name {' or '.join(words)}.",
             safe="The model refuses a bad request, but the message does not say why.",
         )
-    (again,) = _ask(server, model, [good], timeout)
+    (again,) = server.outcomes_in_time(model, [good], timeout=timeout)
     if isinstance(again, Refusal):
         raise Failure(
             f"After {what}, {model} refuses right requests as well. The server's message: "
@@ -102,17 +96,6 @@ def refuses(
             safe="After a bad request, the model refuses right ones as well.",
         )
     return answer
-
-
-def _ask(
-    server: Probe, model: str, requests: Sequence[Inputs], timeout: float
-) -> Sequence[dict[str, Array] | Refusal]:
-    """Send requests at once; what comes back at the first time that the queue refuses none."""
-    for _ in range(_TRIES):
-        outcomes = server.outcomes(model, requests, timeout=timeout)
-        if not any(isinstance(one, Refusal) and _EXPIRED in one.message for one in outcomes):
-            break
-    return outcomes
 
 
 def _words(refusal: Refusal) -> str:

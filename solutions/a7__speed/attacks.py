@@ -42,14 +42,20 @@ def _serve(folder: Path, *changes: tuple[str, str]) -> None:
     (home / "1").mkdir(parents=True, exist_ok=True)
     (home / "config.pbtxt").write_text(config, "utf-8")
     (home / "1/model.py").write_text(program, "utf-8")
+    _build(
+        folder,
+        'facts.write_network(me, "models/service/1/model.onnx")\n'
+        'service = deploy("models/service").name',
+    )
 
-    def deploy(notebook: nbformat.NotebookNode) -> None:
-        notebook.cells[s.place(notebook, "a7.build")].source = (
-            'facts.write_network(me, "models/service/1/model.onnx")\n'
-            'service = deploy("models/service").name'
-        )
 
-    s.edit(folder, deploy)
+def _build(folder: Path, code: str) -> None:
+    """Write the cell that deploys the service."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        notebook.cells[s.place(notebook, "a7.build")].source = code
+
+    s.edit(folder, change)
 
 
 @ATTACKS.add("solution", lost="all", message=_WRONG)
@@ -90,12 +96,9 @@ def burns_while_the_other_one_is_measured(folder: Path) -> None:
     program = folder / "models/prepare/1/model.py"
     text = program.read_text("utf-8")
     program.write_text(f"{_BURN}\n{text}", "utf-8")
-
-    def deploy(notebook: nbformat.NotebookNode) -> None:
-        notebook.cells[s.place(notebook, "a7.build")].source = (
-            "for step in facts.STEPS:\n"
-            '    deploy(f"models/{step}")\n'
-            'service = deploy("models/service").name'
-        )
-
-    s.edit(folder, deploy)
+    _build(
+        folder,
+        "for step in facts.STEPS:\n"
+        '    deploy(f"models/{step}")\n'
+        'service = deploy("models/service").name',
+    )

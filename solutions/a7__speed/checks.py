@@ -15,7 +15,7 @@ from grader.vocabulary import own, require
 from grader.vocabulary.collect import note, standing
 from grader.vocabulary.define import define
 from grader.vocabulary.failure import Failure
-from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.probe import Array, Probe, Refusal
 
 from . import before, facts, speed
 
@@ -239,21 +239,12 @@ def require_scores(
 
 
 def _scores(server: Probe, model: str, pictures: Array) -> Array:
-    """The answer to one request; one that has waited too long in the queue is sent again.
-
-    Triton 24.10 now and then lets a request wait for half a second, though no other is there: it
-    came while the instances were about to be free. A short timeout then refuses it.
-    """
-    for _ in range(3):
-        try:
-            return server.infer(model, {facts.INPUT: pictures}, outputs=[facts.OUTPUT])[
-                facts.OUTPUT
-            ]
-        except Failure as refusal:
-            if "expired" not in refusal.rationale:
-                raise
-            last = refusal
-    raise last
+    """The answer to one request; one that has waited too long in the queue is sent again."""
+    requests = [{facts.INPUT: pictures}]
+    (outcome,) = server.outcomes_in_time(model, requests, outputs=[facts.OUTPUT])
+    if isinstance(outcome, Refusal):
+        raise outcome.failure(model)
+    return outcome[facts.OUTPUT]
 
 
 def _busy(server: Probe) -> str:

@@ -78,7 +78,8 @@ INSTRUCTOR = (
 )
 #: Patterns of commands → the test that runs them, or what no test has.
 ELSEWHERE = {
-    r"make lab.*|workbook lab --no-browser|workbook doctor": "tests/cli",
+    r"make lab.*|workbook lab --no-browser": "tests/cli/test_make.py",
+    r"workbook doctor": "tests/cli/test_doctor.py",
     r"make (setup|test|check|vllm).*": "CI: `make test ALL=yes` sets up and runs the same lines",
     r"make(| clean| lock.*)": "needs: a network, or a checkout that may be emptied",
     r"make hub": "tests/docker/test_hub.py",
@@ -91,9 +92,11 @@ ELSEWHERE = {
     r"(docker|helm|kubectl|scp) .*": "needs: Docker, a cluster, another machine",
     r"COMPOSE_PROFILES=.*|TRITON_RELEASE=.*|TLS=.*|dask .*": "needs: several machines",
     r"grader cluster|grader autograde .*--scheduler .*": "tests/grader/test_cluster.py",
-    r"git clone ADDRESS triton-workbook.*|cd triton-workbook": "CI clones the repository",
+    r"git clone ADDRESS triton-workbook( && cd triton-workbook)?": "CI clones the repository",
+    r"cd triton-workbook": "CI clones the repository",
     r"\.venv/bin/pytest .*|pytest .*|ruff .*": "CI",
-    r"\.venv/bin/python -m tests\.(lectures|grader)\.busy.*": "needs: half an hour of two cores",
+    r"\.venv/bin/python -m tests\.lectures\.busy": "tests/lectures/busy.py",
+    r"\.venv/bin/python -m tests\.grader\.busy a7": "tests/grader/busy.py",
     r"GRADER_WORK=/tmp/class grader autograde .*": "tests/grader/test_authoring.py",
     r"\.venv/bin/python -m tests\.project\.\w+": "tests/project: the pages are as they write them",
     r"\.venv/bin/python -m tests\.lectures\.upstream_links": "needs: the pages of others",

@@ -126,10 +126,11 @@ def test_what_waited_too_long_is_sent_again(put: Put, probe: Probe) -> None:
         "dynamic_batching { default_queue_policy "
         "{ timeout_action: REJECT default_timeout_microseconds: 100000 } }"
     )
-    put("refuses_what_waits", slow + error(), config("x FP32 2", "y FP32 2", policy, batch=1))
+    waits = slow + error(), config("x FP32 2", "y FP32 2", policy, batch=1)
+    put("refuses_what_waits", *waits)
     first = probe.outcomes("refuses_what_waits", [GOOD, GOOD, GOOD])
     assert any("Request timeout expired" in getattr(one, "message", "") for one in first)
-    put("refuses_what_waits_2", slow + error(), config("x FP32 2", "y FP32 2", policy, batch=1))
+    put("refuses_what_waits_2", *waits)
     require.refuses(
         probe, "refuses_what_waits_2", BAD, "a negative number", good=GOOD, naming=("negative",)
     )

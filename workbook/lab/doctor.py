@@ -54,7 +54,7 @@ def examine() -> Iterator[Finding]:
 
     On a system for which there is no server, nothing else is looked at.
     """
-    for check in CHECKS if _is_linux() else (_system,):
+    for check in CHECKS if _has_a_server() else (_system,):
         try:
             yield from check()
         except Exception as error:
@@ -78,13 +78,14 @@ def report() -> int:
     return 1 if failed else 0
 
 
-def _is_linux() -> bool:
+def _has_a_server() -> bool:
+    """Whether there is a wheel of the server for this system and processor."""
     return (platform.system(), platform.machine()) == ("Linux", "x86_64")
 
 
 def _system() -> Iterator[Finding]:
     machine = f"{platform.system()} {platform.machine()}"
-    if not _is_linux():
+    if not _has_a_server():
         yield Finding(
             "system",
             "fail",
@@ -119,6 +120,7 @@ def _python() -> Iterator[Finding]:
             f"{version} at {sys.executable}",
             "Install Python 3.11 or 3.12, delete .venv, then `make setup PYTHON=python3.11`.",
         )
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
     name = sysconfig.get_config_var("INSTSONAME") or ""
     folders = [
         Path(sysconfig.get_config_var("LIBDIR") or "/"),
@@ -129,7 +131,6 @@ def _python() -> Iterator[Finding]:
     if found:
         yield Finding("libpython", "ok", str(found))
     else:
-        minor = f"{sys.version_info.major}.{sys.version_info.minor}"
         yield Finding(
             "libpython",
             "fail",
@@ -142,7 +143,6 @@ def _python() -> Iterator[Finding]:
     if header.is_file():
         yield Finding("Python's headers", "ok", str(header))
     else:
-        minor = f"{sys.version_info.major}.{sys.version_info.minor}"
         todo = f"Debian or Ubuntu: `sudo apt install python{minor}-dev`."
         yield Finding("Python's headers", "note", "not there; torch.compile needs them", todo)
 
