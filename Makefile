@@ -107,7 +107,7 @@ record = $(if $(filter-out no,$(ALL)),--record $(1))
 again = { test $$? -eq 1 && echo "Trying once more, each by itself, what failed:" && \
 	$(BIN)/pytest -v -x --last-failed --last-failed-no-failures=none $(call record,again) -m "$(1)" --numprocesses=0; }
 
-mutants: setup $(COMPILED) ## every wrong answer to assignments and tasks, second runs of long lectures, a class of 40
+mutants: setup $(COMPILED) ## every wrong answer to assignments and tasks, second runs of long lectures, a class
 	$(BIN)/pytest --durations=10 -m long
 
 grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignments; ASSIGNMENT=a2 for one

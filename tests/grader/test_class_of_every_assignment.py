@@ -1,8 +1,8 @@
-"""`make grade` on a class of 40 submissions over all assignments, graded twice, in the sandbox.
+"""`make grade` on a class over all seven assignments, graded twice, in the sandbox.
 
-Eight students hand in every assignment. Two hand in the same solution, one the untouched release,
-three a wrong answer, one a right answer in another form, and one an attack. It takes a quarter of
-an hour, so `make mutants` runs it, and `make test` does not.
+Eight students hand in every assignment: 56 submissions. Two hand in the same solution, one the
+untouched release, three a wrong answer, one a right answer in another form, and one an attack. It
+takes half an hour, so `make mutants` runs it, and `make test` does not.
 """
 
 from __future__ import annotations
@@ -132,7 +132,11 @@ def test_marks_and_flags(
 def test_both_runs_give_the_same(
     assignment: Assignment, twice: list[dict[str, dict[str, Graded]]]
 ) -> None:
-    """The same credits; where checks measure, the mark moves by 3 points at most."""
+    """The same credits; where checks measure, the mark moves by 3 points at most.
+
+    By 5 for a wrong answer: one is slow since it waits for 80 ms, which is the more in comparison
+    with the service as found, the faster the machine is at the moment.
+    """
 
     def credits(graded: Graded) -> dict[str, float]:
         return {check.id: check.credit for check in graded.verdict.checks}
@@ -143,6 +147,6 @@ def test_both_runs_give_the_same(
         if alone(assignment):
             points = assignment.checks
             moved = sum(points[id] * (other[id] - credit) for id, credit in one.items())
-            assert abs(moved) <= 3, student
+            assert abs(moved) <= (5 if student in WRONG else 3), student
         else:
             assert one == other, student
