@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from tests.lectures.changes import CHANGES
-from tests.lectures.course import each_lecture, each_topic
+from tests.lectures.course import LECTURES, each_lecture, each_topic
 from workbook.notebooks import building
 from workbook.notebooks.hide_words import carried
 
@@ -178,6 +179,23 @@ def test_errata_are_folded(path: Path) -> None:
 @each_lecture
 def test_code_names_of_documents_are_not_shown(path: Path, name: str) -> None:
     assert all(name not in cell.source.lower() for cell in building.page(path).cells)
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_and_the_first_word_of_ids_belong_to_one_notebook() -> None:
+    """Two notebooks with one `folder("…")` empty each other's models."""
+    notebooks = collections.defaultdict(list)
+    for path in LECTURES:
+        text = path.read_text("utf-8")
+        ids = r'\b(?:(?:predict|compare)(?:_curve)?|task)\(\s*"(\w+)\.|\bid="(\w+)\.'
+        found = {f'folder("{name}")' for name in re.findall(r'\bfolder\("(\w+)"\)', text)}
+        found |= {f'"{one or other}.…"' for one, other in re.findall(ids, text)}
+        for name in {path.parent.name, *found}:
+            notebooks[name].append(str(path.parent))
+    assert not {name: where for name, where in notebooks.items() if len(where) > 1}
+    assert len(notebooks) > 2 * len(LECTURES)
 
 
 # -- second runs ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from notebook_sample import CHECKS, CONFIG, SOURCE, save, tagged
 
+from tests.project import pages
 from workbook import assignments
 from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
@@ -382,6 +383,9 @@ def test_students_get_of_every_assignment_what_is_listed_and_nothing_else(tmp_pa
         starter = {str(path.relative_to(one.starter)) for path in assignments.files(one.starter)}
         theirs = {name.removeprefix(place) for name in written if name.startswith(place)}
         assert theirs == {*STUDENTS_GET[one.short].split(), *starter}
+    there = (tmp_path / "class").rglob("*.md")
+    broken = [fault for page in there for fault in pages.broken(page)]
+    assert all("teaching.md: no such file" in fault for fault in broken), broken
 
 
 @pytest.mark.server

@@ -127,8 +127,28 @@ def test_the_semester_has_every_notebook_and_assignment_once() -> None:
     taken = [name for row in rows for column in row for name in column]
     assert sorted(taken) == sorted(known())
     minutes = known()
-    for in_class, _ in rows:
-        assert sum(minutes[name][1] for name in in_class) <= 60
+    for week, (in_class, _) in enumerate(rows, 1):
+        total = sum(minutes[name][1] for name in in_class)
+        assert total <= 60, (
+            f"Week {week} has {total:g} minutes in class, and 60 are there: move a notebook of "
+            "this row in docs/teaching.md to the column at home, or to another week."
+        )
+    sums = [sum(minutes[name][1] for row in rows for name in row[n]) / 60 for n in (0, 1)]
+    words = " ".join(PAGE.split())
+    assert "{:.0f} hours in class and {:.0f} at home".format(*sums) in words
+    most = max(sum(minutes[name][1] for name in at_home) for _, at_home in rows)
+    assert 180 < most <= 210, f'The page says "up to three and a half"; it is {most / 60:.1f} hours'
+
+
+def test_due_weeks_are_two_weeks_after_an_assignment_is_given_out() -> None:
+    begun = {
+        name[:2]: week
+        for week, (_, at_home) in enumerate(plan("A semester"), 1)
+        for name in at_home
+        if re.match(r"a\d__", name)
+    }
+    stated = re.findall(r"\b(a\d) (?:is due in week|in) (\d+)[,.]", " ".join(PAGE.split()))
+    assert {name: int(week) - 2 for name, week in stated} == begun
 
 
 def test_each_misunderstanding_is_a_wrong_option_of_its_notebook() -> None:
@@ -146,6 +166,8 @@ def test_written_cells_and_their_points_are_those_of_the_assignments() -> None:
         points = sum(cell.points for cell in cells)
         expected.append((source.stem, ", ".join(cell.id for cell in cells), f"{points:g}"))
     assert rows == expected
+    answers = 40 * sum(len(cells.split(", ")) for _, cells, _ in rows)
+    assert f"with 40 students, {answers * 1.5 / 60:.0f} hours in the semester" in PAGE
 
 
 def test_the_parts_of_the_class_report_are_its_headings() -> None:
