@@ -45,17 +45,21 @@ setup: $(STAMP) ## install everything into .venv and build the models; start not
 	@$(BIN)/workbook models
 
 $(STAMP): $(LISTS) pyproject.toml
-	@test -n "$(PYTHON)" || { \
-		echo "The course needs Python 3.11 or 3.12, and finds neither."; \
-		echo "  to do: install one (Debian 12: apt install python3.11-venv python3.11-dev;"; \
-		echo "         Ubuntu 24.04: apt install python3.12-venv python3.12-dev; or pyenv),"; \
-		echo "         then run make again, with PYTHON=/path/to/python3.11 where it is not on PATH."; \
+	@test "$$(uname -sm)" = "Linux x86_64" || { \
+		echo "The course runs on Linux on x86-64, and this machine is $$(uname -sm)."; \
+		echo "  to do: docs/students.md, \"Which machine\", says what to take instead."; \
 		exit 1; }
-	@echo "Installing the course's packages into $(VENV): about a minute, 1.5 GB to download, 4 GB of disk;"
-	@echo "with the CUDA build of PyTorch some 4 GB more of each. uv keeps a copy of what it downloads."
+	@test -x $(BIN)/python -o -n "$(PYTHON)" || { \
+		echo "The course needs Python 3.11 or 3.12, and finds neither."; \
+		echo "  to do: install one (Debian 12, Ubuntu 24.04: sudo apt install python3-venv python3-dev;"; \
+		echo "         others: pyenv, with --enable-shared: docs/students.md, \"Linux\"),"; \
+		echo "         then run make again, with PYTHON=/path/to/python3.12 where it is not on PATH."; \
+		exit 1; }
+	@echo "Installing the course's packages into $(VENV): 2.5 GB to download, 6 GB of disk; with a fast network"
+	@echo "one to two minutes. The CUDA build of PyTorch takes some 4 GB more of each. uv keeps a copy of what it downloads."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 		echo "The virtual environment could not be made."; \
-		echo "  to do: Debian 12: sudo apt install python3.11-venv; Ubuntu 24.04: python3.12-venv; then delete $(VENV) and run make again."; \
+		echo "  to do: Debian 12, Ubuntu 24.04: sudo apt install python3-venv; then delete $(VENV) and run make again."; \
 		exit 1; }
 	@$(BIN)/python workbook/lab/install.py
 	@rm -f $(VENV)/.complete-*; touch $@

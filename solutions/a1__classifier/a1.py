@@ -14,13 +14,15 @@
 #
 # **What comes before.** Lecture 1, notebook 01: a model repository, a `config.pbtxt` with its
 # `dims`, the three methods of a `TritonPythonModel`. Lecture 1, notebook 05: `dynamic_batching`,
-# and what a delay does. Lecture 2, notebook 02: requests and responses in `execute`.
+# and what a delay does. Lecture 2, notebook 02: requests and responses in `execute`. The 150
+# minutes do not include reading them.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the two files under
 # `models/classifier/` beside this notebook (double-click one in the file browser). Checks answer
-# at once; run them as often as you like. If you are stuck, `hint("a1.answers")` shows one hint at
-# a time; hints cost no points. After a restart of the kernel, run all cells from the top.
+# in seconds, the one for batches within half a minute; run them as often as you like. If you are
+# stuck, `hint("a1.answers")` shows one hint at a time; hints cost no points. After a restart of the
+# kernel, run all cells from the top.
 #
 # **Marks.** For the marks the checks run again outside of this notebook: on texts that you have
 # not seen, and against your checkpoint, which the grader loads by itself. A person reads what you

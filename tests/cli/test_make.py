@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,6 @@ import psutil
 import pytest
 
 from workbook.zoo.repository import lacking
-
-pytestmark = pytest.mark.server
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = "--port 18889 --http-port 0 --grpc-port 0 --metrics-port 0"
@@ -35,6 +34,7 @@ def status() -> dict[str, object]:
     return dict(json.loads(answer.stdout))
 
 
+@pytest.mark.server
 def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
     assert not status()["running"], "stop this checkout's server first"
     lab = subprocess.Popen(
@@ -72,3 +72,30 @@ def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
         assert time.monotonic() < deadline, "a process was left behind"
         time.sleep(0.1)
     assert not status()["running"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"), [("Darwin arm64", "Darwin arm64"), ("Linux x86_64", "needs Python 3.11")]
+)
+def test_make_lab_says_what_a_machine_lacks_before_it_installs(
+    tmp_path: Path, machine: str, words: str
+) -> None:
+    for name in ("Makefile", "pyproject.toml", *(path.name for path in ROOT.glob("require*.txt"))):
+        shutil.copy(ROOT / name, tmp_path)
+    uname = tmp_path / "bin/uname"
+    uname.parent.mkdir()
+    uname.write_text(f"#!/bin/sh\necho {machine}\n")
+    uname.chmod(0o755)
+    done = subprocess.run(
+        ["make", "lab", "PYTHON="],
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "PATH": f"{uname.parent}:{ENVIRONMENT['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert words in done.stdout
+    assert "docs/students.md" in done.stdout
+    assert not (tmp_path / ".venv").exists()

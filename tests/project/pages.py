@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def commands(page: str) -> list[str]:
     for language, block in _BLOCK.findall(page):
         if language not in ("", "console", "sh"):
             continue
-        joined = block.replace("\\\n", " ")
+        joined = textwrap.dedent(block).replace("\\\n", " ")
         found += [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
     outside = _BLOCK.sub("", page)
     return found + [" ".join(inline.split()) for inline in _INLINE.findall(outside)]

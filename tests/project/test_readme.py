@@ -9,6 +9,7 @@ import posixpath
 import re
 
 from tests.project import pages
+from tests.project.test_teaching import asked_for
 from workbook import assignments, notebooks
 from workbook.common import paths
 from workbook.lessons import syllabus
@@ -53,7 +54,21 @@ def test_the_table_of_assignments_has_their_minutes() -> None:
     page = (paths.root() / "docs/students.md").read_text("utf-8")
     for source in sorted((paths.root() / "solutions").glob("a*__*/a?.py")):
         minutes = notebooks.read(source).header["minutes"]
-        assert re.search(rf"(?m)^\| `{source.parent.name}` \|.*\| {minutes} \|$", page), source
+        name = source.parent.name
+        link = re.escape(f"[`{name}`](../assignments/{name}/{source.stem}.ipynb)")
+        assert re.search(rf"(?m)^\| {link} \|.*\| {minutes} \|$", page), source
+
+
+def test_the_table_of_assignments_names_the_notebooks_that_they_ask_for() -> None:
+    rows = re.findall(r"(?m)^\| \[`(a\d__\w+)`\]\(.*\| ([^|]+) \| \d+ \|$", STUDENTS)
+    assert len(rows) == len(assignments.find())
+    for name, listed in rows:
+        first = {
+            f"{part[0]}/{notebook}"
+            for part in listed.removeprefix("lecture ").split("; lecture ")
+            for notebook in re.findall(r"\b\d\d\b", part)
+        }
+        assert first == asked_for(name), name
 
 
 def _from_docs(link: str) -> str:
@@ -68,7 +83,9 @@ def renewed(page: str) -> str:
     for folder in syllabus.LECTURES:
         own = [one for one in entries if one.folder == folder]
         number, _, name = folder.partition("_")
-        listed = " · ".join(f"[{e.title}]({_from_docs(e.link)}) ({e.minutes:g})" for e in own)
+        listed = " · ".join(
+            f"{e.name[:2]} [{e.title}]({_from_docs(e.link)}) ({e.minutes:g})" for e in own
+        )
         rows.append(f"| {number}, {name} | {sum(one.minutes for one in own):g} | {listed} |")
     # The start page's own table, with links from docs/.
     ways = re.sub(

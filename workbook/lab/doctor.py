@@ -118,7 +118,8 @@ def _python() -> Iterator[Finding]:
             "Python",
             "fail",
             f"{version} at {sys.executable}",
-            "Install Python 3.11 or 3.12, delete .venv, then `make setup PYTHON=python3.11`.",
+            'Install Python 3.11 or 3.12 (docs/students.md, "Linux", says how), delete .venv, then '
+            "`make setup PYTHON=/path/to/python3.12`.",
         )
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
     name = sysconfig.get_config_var("INSTSONAME") or ""
