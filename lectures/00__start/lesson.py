@@ -174,9 +174,9 @@ from workbook.lessons import syllabus
 syllabus.table()
 
 # %% [markdown]
-# ## Three paths
+# ## Four paths
 #
-# The hours begin after this notebook; pauses, and what you try beyond the tasks, come on top. The path of two hours shows what Triton does with requests. The one of four leads to a model of your own, in assignment 2. The one of eight adds metrics, two backends, and first steps to speed.
+# The hours begin after this notebook; pauses, and what you try beyond the tasks, come on top. The path of two hours shows what Triton does with requests. Those of four lead to a model of your own, in assignment 1 or 2. The one of eight adds metrics, two backends, and first steps to speed.
 
 # %%
 syllabus.routes()

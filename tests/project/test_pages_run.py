@@ -71,6 +71,7 @@ INSTRUCTOR = (
         "&& git -C ../class push",
         "The course",
     ),
+    ("cp ~/Downloads/students.csv grader/work/", ""),
     ("cp ~/Downloads/submissions.zip ~/Downloads/Grades-a2.csv grader/work/inbox/", ""),
     ("grader inbox", "anna"),
     ("make grade", "anna"),
@@ -218,7 +219,7 @@ def test_what_an_instructor_types(home: Path) -> None:
     downloads.mkdir()
     shutil.rmtree(work, ignore_errors=True)
     (work / "inbox").mkdir(parents=True)
-    (work / "students.csv").write_text("id,first name,last name\nanna,Anna,Okafor\n")
+    (downloads / "students.csv").write_text("id,first name,last name\nanna,Anna,Okafor\n")
     solved = submissions.solution(assignments.named("a2"), home.parent / "anna/a2__forest", "anna")
     with zipfile.ZipFile(downloads / "submissions.zip", "w") as file:
         for path in solved.rglob("*"):

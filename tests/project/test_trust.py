@@ -57,9 +57,10 @@ def test_the_numbers_of_an_assignment_are_right(assignment: Assignment) -> None:
     attacks = importlib.import_module(f"{module}.attacks").ATTACKS if has_own else ()
     wrong = sum(not mutant.right for mutant in mutants)
     name = assignment.name.partition("__")[0]
-    (row,) = re.findall(rf"(?m)^\| {name} \| (\d+) \| (\d+) \| (\d+) \|$", PAGE)
-    checks, *least = map(int, row)
+    (row,) = re.findall(rf"(?m)^\| {name} \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE)
+    checks, right, *least = map(int, row)
     assert checks == len(assignment.checks)
+    assert right == len(mutants) - wrong
     for stated, there in zip(least, (wrong, len(attacks)), strict=True):
         assert stated <= there <= stated + 25, f"{name}: write about {there} into docs/trust.md"
 

@@ -95,6 +95,8 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         "--ContentsManager.allow_hidden=True",  # earlier copies lie in work/.history
         *(() if of_hub else (f"--ServerApp.port={port}",)),
         f"--LabApp.app_settings_dir={SETTINGS}",
+        # Else the browser opens a file in a hidden folder, which Ubuntu's Firefox may not read.
+        "--ServerApp.use_redirect_file=False",
         "--ServerApp.log_level=WARN",  # the address is shown all the same
         *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),
         f"--LabApp.default_url={page}",

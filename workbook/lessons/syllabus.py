@@ -40,6 +40,11 @@ ROUTES = (
     ),
     Route(
         4,
+        "serve a text classifier of your own, which answers in batches",
+        ("01__first_model", "05__dynamic_batcher", "02__python", "a1__classifier"),
+    ),
+    Route(
+        4,
         "serve a forest of your own, batched, in two versions",
         (
             "01__first_model",
