@@ -17,7 +17,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "05__dynamic_batcher": [("seconds=0.6", "seconds=0.5")],
     "05__onnxruntime": [("range(45, 61)", "range(44, 60)")],
     "06__queue_policies": [("range(10)", "range(8)")],
-    "06__accelerators": [("for _ in range(20)", "for _ in range(30)")],
+    "06__accelerators": [("for _ in range(100)", "for _ in range(90)")],
     "07__cache": [("for _ in range(20)]", "for _ in range(12)]")],
     "07__model_repository_manager": [('"count": 3', '"count": 2')],
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],

@@ -126,6 +126,16 @@ def test_relative_links_and_images_resolve(path: Path) -> None:
                 assert anchor in anchors(file.with_name("lesson.py")), f"{target}#{anchor}"
 
 
+@each_lecture
+def test_a_task_copies_the_files_that_its_text_links_to(path: Path) -> None:
+    """The server does not read the files beside the notebook, so a change there has no effect."""
+    section = path.read_text("utf-8").partition("# ## Your turn\n")[2].partition("\n# ## ")[0]
+    for folder, name in re.findall(r"\]\((models|clients)/([^)/]+)", section):
+        copy = rf"place\([^)]*{folder}/{name}\b|\bcp {folder}/{name}\b|setup\.{name}\(models\)"
+        if path.parent.name != "12__in_process":  # its server reads the file itself
+            assert re.search(copy, section), f"Copy {folder}/{name} in the task's cell."
+
+
 def resolve(name: str) -> None:
     """Import a dotted name of ours: module, attribute, attribute of an attribute."""
     words = name.split(".")

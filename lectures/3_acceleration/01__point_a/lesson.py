@@ -311,7 +311,7 @@ setup.mistakes(lab)
 # %% [markdown]
 # ## Your turn
 #
-# The first user after each start waits longest. Give `single` a [warm-up](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#model-warmup) in [its config](models/single/config.pbtxt): the server sends itself requests before the model is ready. Save it, and run the cell.
+# The first user after each start waits longest. Give `single` a [warm-up](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#model-warmup): the server sends itself requests before the model is ready. Append it to `$TRITON_MODELS/single/config.pbtxt` in a cell of your own. Then run this one:
 
 # %%
 lab.load("single")

@@ -240,7 +240,7 @@ setup.mistakes(lab)
 # %% [markdown]
 # ## Your turn
 #
-# The users of `flexible` send 1 to 16 pictures. Give [its config](models/flexible/config.pbtxt) warm-ups, so that none of them waits for a compiler. With `max_batch_size: 0`, a warm-up's `dims` have the number of pictures in them. Save it, and run the cell: loading takes a while.
+# The users of `flexible` send 1 to 16 pictures. Give it warm-ups, so that none of them waits for a compiler. With `max_batch_size: 0`, a warm-up's `dims` have the number of pictures in them. Append them to `$TRITON_MODELS/flexible/config.pbtxt` in a cell of your own. Then run this one: loading takes a while.
 
 # %%
 lab.load("flexible")

@@ -35,7 +35,10 @@ def warmup(server: Server) -> None:
     waits for the compiler."""
     samples: list[dict[str, Any]] = server.config("flexible").get("model_warmup", [])
     if not samples:
-        raise NotYet("The config that the server has names no warm-up. Is the file saved?")
+        raise NotYet(
+            "The config that the server has names no warm-up. At each load it reads "
+            "$TRITON_MODELS/flexible/config.pbtxt."
+        )
     sizes = []
     for sample in samples:
         inputs = sample.get("inputs", {})

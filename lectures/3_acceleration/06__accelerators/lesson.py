@@ -17,6 +17,7 @@ from workbook.lessons import *  # predict, compare, show and so on: the course's
 models = folder("accelerators")
 place(models, "../04__compile/models/compiled", "models/night", "models/for_gpu")
 setup.prepare(models)  # writes network.pt, and pictures.npy with 200 pictures
+setup.take_two_cores()  # one for each of a model's two instances
 lab = laboratory(models, only=[])  # a Triton server of this notebook's own
 setup.set_log(lab)  # TRITON_LOG: the file with its log
 
@@ -61,11 +62,10 @@ for name, net in {"compiled": network, "mish": nn.Sequential(*other).eval()}.ite
 # done
 
 # %% [markdown]
-# Did the line have an effect? This course's server writes into its log who computes each model. ONNX Runtime calls it a *provider*; `CPUExecutionProvider` stands for ONNX Runtime's own programs. The two copies should name OpenVINO:
+# Did the line have an effect? This course's server writes into its log who computes each model: the *provider*. `CPUExecutionProvider` is ONNX Runtime itself. (NVIDIA's server [writes](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) `OpenVINO Execution Accelerator is set`, and only with `--log-verbose=1`.) The two copies should name OpenVINO:
 
 # %% language="bash" tags=["triton"]
-# line="s/.*'((compiled|mish)[a-z_]*)' version 1 .* providers ([A-Za-z]+).*/\1: \3/p"
-# sed -nE "$line" $TRITON_LOG | sort -u
+# grep -o "'.* providers [A-Za-z]*" $TRITON_LOG | sed "s/ version.* providers/:/" | sort -u
 
 # %%
 predict(
@@ -77,13 +77,12 @@ predict(
         "joins the two itself (notebook 04).",
         "only compiled": "Its operators are those for which ONNX Runtime has fast programs itself.",
         "only mish": None,
-        "neither": "They are not equal in everything: each has operators for which its programs are "
-        "slow. Look at `mish`.",
+        "neither": "ONNX Runtime's programs are not equally fast for all operators. Look at `mish`.",
     },
 )
 
 # %%
-# without a server: one picture, one thread, both ways in turns; each the fastest of 60
+# no server, so no copies: one picture, one thread, in turns; each the fastest of 60
 times = setup.in_process(models / "compiled/1/model.onnx", models / "mish/1/model.onnx")
 times[[setup.WITHOUT, setup.WITH, "gain"]].round(2)  # gain: the first divided by the second
 
@@ -108,7 +107,7 @@ claim(
 # %% [markdown]
 # ## Are the answers the same?
 #
-# A faster model is of use only if its answers stay. We send 200 pictures to `compiled` and to `compiled_openvino`. We compare the *logits*, the network's two outputs, and the verdicts: the larger logit says sharp or blurred.
+# A faster model is of use only if its answers stay. We send 200 pictures to `mish` and to `mish_openvino`. We compare the *logits*, the network's two outputs, and the verdicts: the larger logit says sharp or blurred.
 
 # %% tags=["triton"]
 import os
@@ -129,7 +128,7 @@ def ask(model):
     return np.concatenate(found)
 
 
-answers, expected = ask("compiled_openvino"), ask("compiled")
+answers, expected = ask("mish_openvino"), ask("mish")
 drift = abs(answers - expected).max()
 changed = (answers.argmax(1) != expected.argmax(1)).sum()
 print(f"logits differ by {drift:.0e} at most; verdicts changed: {changed}")
@@ -137,16 +136,16 @@ print(f"logits differ by {drift:.0e} at most; verdicts changed: {changed}")
 # %%
 claim(
     drift < 1e-3 and changed == 0,
-    f"As accelerator, OpenVINO computes in fp32: the logits of compiled differ by {drift:.0e} at "
+    f"As accelerator, OpenVINO computes in fp32: the logits of mish differ by {drift:.0e} at "
     "most, and no verdict has changed.",
     "Run the cells from the export on again.",
     id="accelerators.same",
 )
 
 # %% [markdown]
-# ## Why does only one gain?
+# ## Where does the time go?
 #
-# ONNX Runtime can write a *profile*: how long each operator took. An operator is a step of the network, such as a convolution. We let it compute one picture 20 times without OpenVINO. Each operator's quickest time counts, and operators of one kind are added up:
+# ONNX Runtime can write a *profile*: how long each operator took. An operator is a step of the network, such as a convolution. We let it compute one picture 100 times without OpenVINO, and add up the times of each kind of operator:
 
 # %% tags=["triton"]
 import onnxruntime as ort
@@ -158,12 +157,11 @@ for model in ("compiled", "mish"):
     options.intra_op_num_threads, options.enable_profiling = 1, True
     options.profile_file_prefix = str(models / "profile")
     session = ort.InferenceSession(models / model / "1/model.onnx", options)
-    for _ in range(20):
+    for _ in range(100):
         session.run(None, {"image": pictures[:1]})
     events = pd.read_json(session.end_profiling())
     events = events[events["name"].str.endswith("_kernel_time")]  # an operator's computation
-    quickest = events.groupby([events["args"].str["op_name"], "name"])["dur"].min()
-    spent = quickest.groupby(level=0).sum()
+    spent = events.groupby(events["args"].str["op_name"])["dur"].sum()
     shares[model] = (spent / spent.sum()).sort_values(ascending=False)
     print(f"{model}:", ", ".join(f"{kind} {s:.0%}" for kind, s in shares[model][:3].items()))
 
@@ -177,14 +175,14 @@ claim(
 )
 
 # %% [markdown]
-# Softplus alone takes ONNX Runtime longer than OpenVINO needs for all of `mish`. `compiled` is nearly all convolutions, and there the two are alike. An accelerator pays where ONNX Runtime's own programs are slow. So profile before you add one.
+# A large share alone does not mean slow: OpenVINO computes the convolutions of `compiled` no faster. But Softplus has no weights and computes little, and takes this much of the time. Here ONNX Runtime's program is slow. Look for such an operator before you add an accelerator.
 
 # %% [markdown]
 # ## On the server
 #
-# Does the gain stay? perf_analyzer now sends one picture at a time to each model.
+# Does the gain stay? perf_analyzer now sends one picture at a time to each model. Each instance has one thread.
 #
-# In this course's Triton, OpenVINO computes in a process of its own, and requests are copied to it. NVIDIA's Triton needs no such copy. An instance with OpenVINO gets an equal share of the cores, one without gets one thread.
+# In this course's Triton, OpenVINO computes in a process of its own, and requests are copied to it. In NVIDIA's Triton they are not, and each instance with OpenVINO takes all cores.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -203,7 +201,7 @@ served.round(2)  # of the best turn: ms that the server computed, pictures per s
 compute = served["compute, ms"]
 claim(
     served["compute, ms"]["mish"] > 1.2 * served["compute, ms"]["mish_openvino"],
-    "In fp32, and with the copying, mish is computed "
+    "In fp32, on one thread, and with the copying, mish is computed "
     f"{compute['mish'] / compute['mish_openvino']:.1f} times as fast, and compiled "
     f"{compute['compiled'] / compute['compiled_openvino']:.2f} times.",
     "Run the cell with perf_analyzer again.",
@@ -214,7 +212,7 @@ claim(
 # %% [markdown]
 # ## An optimized file
 #
-# Before ONNX Runtime computes, it joins operators: a convolution and its ReLU become one, `FusedConv`. Notebook 04 wrote the result into a file. Somebody thinks that such an optimized file is the better start, and hands it to OpenVINO. We write it again, and print its operators:
+# Before ONNX Runtime computes, it joins operators: a convolution and its ReLU become one, `FusedConv`. Notebook 04 wrote the result into a file. Is this file the better start for OpenVINO? We write it again, and print its operators:
 
 # %% tags=["triton"]
 import onnx
@@ -268,7 +266,9 @@ claim(
 # %% [markdown]
 # ## What the load costs
 #
-# OpenVINO compiles the network when its file is opened, so the model takes longer to load. Our first measurement has timed this, too. When has the model earned it back? Divide the additional ms of the load by the ms that each request saves. A model that saves nothing never earns it:
+# OpenVINO compiles the network when its file is opened. In NVIDIA's container it compiles again at the first request of each new shape, so [warm up](../04__compile/04__compile.ipynb#torch.compile) there.
+#
+# The first measurement has timed the opening, too. Its additional ms, divided by the ms that a request saves, are the requests that earn it back:
 
 # %%
 alone, with_it = times["opened without, ms"], times["opened with, ms"]
@@ -286,7 +286,7 @@ claim(
 # %% [markdown]
 # ## The block for a GPU
 #
-# For TensorRT, [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) add this block to the config of an ONNX model, "a simple solution". The config does not say on which kind of processor its instances are:
+# For TensorRT, [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) add this block to the config of an ONNX model. The config has no `instance_group`:
 
 # %%
 show("models/for_gpu/config.pbtxt")
@@ -303,42 +303,49 @@ predict(
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
 # cp --remove-destination compiled/1/model.onnx for_gpu/1
-# cp -rT --remove-destination for_gpu on_gpu  # a copy whose instance must be on a GPU
-# echo 'instance_group { kind: KIND_GPU }' >> on_gpu/config.pbtxt
-# for model in for_gpu on_gpu; do
-#   echo "$model:"; curl -sX POST $TRITON_HTTP/v2/repository/models/$model/load -w 'HTTP %{http_code}\n'
-# done | tee replies.txt
-# line="s/.*'for_gpu' version 1 .* providers ([A-Za-z]+).*/log of for_gpu: \1/p"
-# sed -nE "$line" $TRITON_LOG | tail -1
+# curl -sX POST $TRITON_HTTP/v2/repository/models/for_gpu/load -w 'HTTP %{http_code}\n' | tee reply.txt
+# grep -o "'for_gpu.* providers [A-Za-z]*" $TRITON_LOG | sed "s/ version.* providers/:/" | tail -1
 
 # %%
-loaded = "for_gpu:\nHTTP 200" in (models / "replies.txt").read_text()
-refused = "no GPUs are available" in (models / "replies.txt").read_text()
+loaded = (models / "reply.txt").read_text() == "HTTP 200\n"
 gpu = "it loads the model, and leaves TensorRT out" if loaded else "it refuses the model"
-no_gpu = Premise(refused, "this machine has a GPU")
-compare("accelerators.gpu", gpu, premise=no_gpu)
+compare("accelerators.gpu", gpu, premise=setup.no_gpu(lab))
 claim(
     loaded and setup.providers(lab, "for_gpu").startswith("CPU"),
-    "The server loads for_gpu, and ONNX Runtime computes alone. It refuses on_gpu, whose instance "
-    "must be on a GPU.",
-    "Run the cell with the two models again.",
-    premise=no_gpu,
+    "The server loads for_gpu, and ONNX Runtime computes alone.",
+    "Run the cell before this one again.",
+    premise=setup.no_gpu(lab),
     id="accelerators.gpu",
 )
 
 # %% [markdown]
-# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server that has lost its GPU computes on the CPU, and gives no warning. With `KIND_GPU` it refuses the model, and you notice.
-#
+# The list for GPUs [is read](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) for instances on a GPU only. So a server that has lost its GPU computes on the CPU, and gives no warning. With `KIND_GPU` it refuses the model, and you notice:
+
+# %% language="bash" tags=["triton"]
+# cd $TRITON_MODELS
+# cp -rT --remove-destination for_gpu on_gpu
+# echo 'instance_group { kind: KIND_GPU }' >> on_gpu/config.pbtxt
+# curl -sX POST $TRITON_HTTP/v2/repository/models/on_gpu/load | tee refusal.txt
+
+# %%
+claim(
+    "no GPUs are available" in (models / "refusal.txt").read_text(),
+    "The server refuses on_gpu, whose instance must be on a GPU.",
+    "Run the cell before this one again.",
+    premise=setup.no_gpu(lab),
+    id="accelerators.kind",
+)
+
+# %% [markdown]
 # <details><summary>Errata: the acceleration slides</summary>
 #
 # The slides print the block without the inner braces, which the list's entry needs.
 #
 # </details>
-
-# %% [markdown]
-# TensorRT compiles a network into an *engine*, programs for one kind of GPU. It tries them there, and that takes long: a large network opened in 384 s, with a kept engine in 9 s ([published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html)).
 #
-# So this block keeps engines on a disk. Empty it when model, version or GPU change. Or [trtexec](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) builds the engine before the load:
+# TensorRT compiles a network into an *engine*, programs for one kind of GPU. It tries them there: a large network opened in 384 s, with a kept engine in 9 s ([published](https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html)).
+#
+# The next config keeps engines in `/cache`: empty it when model, version or GPU change. Or [trtexec](../../2_backends/10__tensorrt/10__tensorrt.ipynb#A-command-line) builds one before the load:
 
 # %%
 show("models/for_gpu/today.pbtxt", "models/for_gpu/build.sh")
@@ -346,7 +353,7 @@ show("models/for_gpu/today.pbtxt", "models/for_gpu/build.sh")
 # %% [markdown]
 # ## The step
 #
-# How far does OpenVINO bring the course's own network? From `compiled` to `compiled_openvino`, with eight clients:
+# How far does OpenVINO bring the course's own network? From `compiled` to `compiled_openvino`, with eight clients. OpenVINO computes `compiled` about as fast as ONNX Runtime, so a lower bar is mostly this course's copying. The next notebooks go on with `compiled`.
 
 # %%
 from workbook.lessons import scoreboard
@@ -356,21 +363,19 @@ scoreboard.add(lab, "accelerators", before="compiled", after="compiled_openvino"
 scoreboard.draw()
 
 # %% [markdown]
-# Is the bar lower than before? OpenVINO computes `compiled` no faster, and requests are copied. The next notebooks go on with `compiled`.
-#
 # ## Your turn
 #
-# Somebody prepared the model `night` for OpenVINO: a [config](models/night/config.pbtxt) and an ONNX file. Each has a mistake from this notebook. In a cell of your own, correct both in `$TRITON_MODELS/night`. Then run this one:
+# Somebody prepared the model `night` for OpenVINO. Its config and its ONNX file have a mistake each, both from this notebook. Run the next cell: it writes the ONNX file. Then correct both in `$TRITON_MODELS/night`, in a cell of your own, and run the next cell again:
 
 # %%
-setup.night(models)  # writes the file if there is none
+setup.night(models)  # writes the ONNX file if there is none
 lab.load("night")
 task("accelerators.whole", server=lab, models=models)
 
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program answers three questions about an ONNX file of your own. How many operators does OpenVINO take? What is gained? After how many requests is the load earned? It opens the file once, so the last number varies.
+# For an ONNX file of your own, on an Intel processor: how many operators does OpenVINO take, how far do the answers move, what is gained, and after how many requests is the load earned? It opens the file once, so the last number varies.
 
 # %%
 show("at_work/does_it_pay.py")
@@ -381,8 +386,8 @@ show("at_work/does_it_pay.py")
 # %% [markdown]
 # ## What to remember
 #
-# - An accelerator pays where the framework's own programs are slow. Profile first.
-# - Check who computes: a block may have no effect (the log), and a graph may be cut into pieces (count the operators).
+# - An accelerator pays where the framework's own programs are slow. Profile: which operator takes long, and computes little?
+# - Check who computes: a block may have no effect (the log), a graph may be cut into pieces (count its operators).
 # - Compare the answers. Compare the load time with what a request saves. Keep TensorRT's engines in a cache.
 
 # %% [markdown]

@@ -38,6 +38,17 @@ def prepare(models: Path) -> None:
     focus_files.save(models)
 
 
+def take_two_cores() -> None:
+    """Let this process, and the servers that it starts from now on, use two cores only.
+
+    No config sets the threads of OpenVINO: an instance takes its share of the cores. Of two cores,
+    each of two instances gets one thread, as many as it has without OpenVINO. Where there are more
+    cores, they are the first and the third: two neighbours may be two threads of one core.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, (cores[::2] if len(cores) > 2 else cores)[:2])
+
+
 def set_log(lab: Triton) -> None:
     """Set TRITON_LOG, the server's log."""
     os.environ["TRITON_LOG"] = str(lab.log)
@@ -149,6 +160,12 @@ def served(models: Path, names: Sequence[str], turns: int = 3) -> pd.DataFrame:
             "per s": each["throughput"].max(),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def no_gpu(server: Triton) -> Premise:
+    """Premise: the server has chosen the CPU for `for_gpu`, whose config names no kind."""
+    kind = server.config("for_gpu")["instance_group"][0]["kind"]
+    return Premise(kind == "KIND_CPU", "this machine has a GPU")
 
 
 def providers(server: Triton, model: str) -> str:

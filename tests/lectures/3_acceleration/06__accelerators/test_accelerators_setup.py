@@ -52,6 +52,20 @@ def test_the_two_files_answer_like_the_network(models: Path) -> None:
             np.testing.assert_allclose(logits, formats.reference()[:8], rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("cores", "taken"),
+    [({0}, [0]), ({3, 5}, [3, 5]), ({2, 3, 4}, [2, 4]), (set(range(8)), [0, 2])],
+)
+def test_the_notebook_takes_two_cores(
+    cores: set[int], taken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[int, list[int]]] = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr("os.sched_setaffinity", lambda *call: calls.append(call))
+    setup.take_two_cores()
+    assert calls == [(0, taken)]
+
+
 def test_a_file_of_the_reader_s_is_kept(models: Path) -> None:
     file = models / "night/1/model.onnx"
     before = file.stat().st_mtime_ns
@@ -98,3 +112,9 @@ def test_the_last_load_s_providers_are_read_from_the_log() -> None:
     server: Any = SimpleNamespace(log_text=lambda: "\n".join(lines))
     assert setup.providers(server, "m") == "OpenVINO, CPU"
     assert setup.providers(server, "other") == ""
+
+
+@pytest.mark.parametrize(("kind", "holds"), [("KIND_CPU", True), ("KIND_GPU", False)])
+def test_a_server_with_a_gpu_is_known_by_the_kind_that_it_chose(kind: str, holds: bool) -> None:
+    server: Any = SimpleNamespace(config=lambda _: {"instance_group": [{"kind": kind}]})
+    assert bool(setup.no_gpu(server)) is holds

@@ -1,4 +1,5 @@
-# In the container that will serve the engine, on the GPU that will run it. Not run here.
+# For as_engine, a model of the backend tensorrt, which has a config of its own. Not run here:
+# run it in the container that will serve the engine, on the GPU that will compute with it.
 # For 1 to 16 pictures, fastest at 8. The timing cache keeps what the build has timed.
 trtexec --onnx=compiled/1/model.onnx \
   --saveEngine=as_engine/1/model.plan \
