@@ -114,17 +114,14 @@ def computed(run: pd.DataFrame, *, batched: bool = False) -> pd.DataFrame:
 
 
 def batches(run: pd.DataFrame) -> pd.DataFrame:
-    """Each static batch: its rows, useful tokens, longest answer, and when its answers ended."""
+    """Each static batch: its rows, and the tokens of all its answers and of the longest."""
     found = []
     for _, own in computed(run, batched=True).groupby("batch"):
-        took = own["end"] - own["begin"]
         found.append(
             {
                 "rows": len(own),
                 "tokens": own["tokens"].sum(),
                 "longest_tokens": own["tokens"].max(),
-                "first_end": took.min(),
-                "longest": took.max(),
             }
         )
     return pd.DataFrame(found)
