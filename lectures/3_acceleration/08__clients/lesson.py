@@ -40,7 +40,7 @@ def blocking():
 
 
 # %% [markdown]
-# What do the two instances do meanwhile? The server's statistics tell it: how many pictures it has answered, in how many executions, how long requests waited in the queue, and how long the instances computed. They count since the model was loaded, so we read them before and after:
+# What do the two instances do meanwhile? The server's statistics tell it. They count since the model was loaded, so we read them before and after:
 
 # %% tags=["triton"]
 import time
@@ -50,6 +50,7 @@ def counted():
     """Pictures, executions, seconds in the queue, and seconds that instances computed."""
     time.sleep(0.1)  # the server counts a request a moment after it has answered it
     stats = client.get_inference_statistics("batched").model_stats[0]
+    # batch_stats counts an execution once; inference_stats counts it for each of its requests
     computed = sum(batch.compute_infer.ns for batch in stats.batch_stats) / 1e9
     queued = stats.inference_stats.queue.ns / 1e9
     return np.array([stats.inference_count, stats.execution_count, queued, computed])
@@ -97,7 +98,7 @@ pd.DataFrame(rows).set_index("client").round(2)
 # `async_infer` returns at once. When the answer arrives, the library calls a function of ours, the *callback*, in another thread. Requests that are sent and not yet answered are *under way*.
 
 # %% [markdown]
-# This client bounds how many are under way. `free` is a semaphore, a counter of permits: `acquire` takes one, and waits if none is left. The callback gives it back with `release`. If it raised an error before that, the permit would be lost. So a callback is short, and an error takes the answer's place:
+# This client bounds how many are under way. `free` is a semaphore, a counter of permits: `acquire` takes one, and waits if none is left. The callback gives it back with `release`. A callback that raises before `release` loses its permit. So it only stores the answer, or the error in its place:
 
 # %%
 show("clients/callbacks.py")
@@ -112,7 +113,7 @@ predict(
         "or join a batch.",
         "one and a half to four times": None,
         "hardly more: Python does one thing at a time": "Python's lock is free while a thread "
-        "waits for the network, and the network's computation is in other processes.",
+        "waits for an answer, and the model computes in another process.",
     },
 )
 
@@ -151,14 +152,14 @@ claim(
 )
 claim(
     everything["queue ms"] > 10 * eight["queue ms"],
-    f"With all 400 under way a picture waits {everything['queue ms']:.0f} ms in the server's queue, "
-    f"with eight {eight['queue ms']:.1f} ms.",
+    f"All 400 under way: ×{everything['per s'] / eight['per s']:.1f} the pictures per second of eight, "
+    f"and {everything['queue ms']:.0f} ms in the server's queue, not {eight['queue ms']:.1f}.",
     "Run the cell with the table again.",
     id="clients.queue",
 )
 
 # %% [markdown]
-# **The limit.** Pictures per second are busy instances, divided by the seconds per picture. There are two instances. Once both are busy, further requests mostly wait in the queue. So a bound that keeps both busy is enough.
+# **The limit.** `per s` = 1000 × `busy instances` / `ms per picture`. At most 2 instances are busy: near 2, a further request mostly waits. So take the smallest bound whose `per s` is near that of 400.
 #
 # `ms per picture` decides, too. A larger batch may make a picture cheaper, cores with other work make it dearer.
 
@@ -171,7 +172,7 @@ claim(
 show("clients/tasks.py")
 
 # %% [markdown]
-# The `TaskGroup` at the end of the file waits until all its tasks are done. Does the server see a difference? We send the pictures once in each way. With one run each, compare the batches, not the speed:
+# The `TaskGroup` at the end of the file waits until all its tasks are done. Does the server batch both kinds of requests? We send the pictures once in each way. One run says nothing about speed, so look at `batch`:
 
 # %% tags=["triton"]
 # %run clients/tasks.py
@@ -201,6 +202,7 @@ claim(
 # %% tags=["triton"]
 import subprocess
 import sys
+from functools import partial
 from timeit import repeat
 
 wire = [sys.executable, "clients/far.py", address, "10"]
@@ -210,38 +212,38 @@ far = relay.stdout.readline().strip()  # the address of its near end
 
 def seconds(count, under_way):
     """Seconds per picture, of the faster of two runs."""
-
-    def send():
-        callbacks(far, "batched", pictures[:count], under_way)
-
+    send = partial(callbacks, far, "batched", pictures[:count], under_way)
     return min(repeat(send, number=1, repeat=2)) / count
 
 
-alone_s, sixteen_s = seconds(30, 1), seconds(400, 16)
-relay.terminate()
+try:
+    alone_s, sixteen_s = seconds(30, 1), seconds(400, 16)
+finally:
+    relay.terminate()
 
 # %%
 claim(
     alone_s > 3 * sixteen_s,
-    f"From afar, {1 / alone_s:.0f} pictures per second one after the other, and {1 / sixteen_s:.0f} with "
-    f"16 under way: ×{alone_s / sixteen_s:.0f}.",
+    f"From afar, a picture alone takes {1000 * alone_s:.0f} ms: {1 / alone_s:.0f} per second one after "
+    f"the other, and {1 / sixteen_s:.0f} with 16 under way: ×{alone_s / sixteen_s:.0f}.",
     "Run the cell above again.",
     id="clients.far",
 )
 
 # %% [markdown]
-# Most of the time is the wire's, and sixteen pictures travel at once. [Little's law](../01__point_a/01__point_a.ipynb#Little's-law) says how many requests a program needs under way: rate × latency. For 300 pictures per second, and 30 ms from the request to its answer, these are 300 × 0.03 = 9.
+# Most of the time is the wire's, and sixteen pictures travel at once. [Little's law](../01__point_a/01__point_a.ipynb#Little's-law) says how many requests a program needs under way: rate × latency. Take the latency of a picture alone, and the rate that you want. With 30 ms, 300 pictures per second need at least 300 × 0.03 = 9.
 
 # %% [markdown]
 # ## One request fails
 #
-# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) use a TaskGroup, too, but without a bound and without `try`. This is their code, corrected. We send it 100 numbers for the model [remote](models/remote/1/model.py), which stands for a call to another service: it sleeps 40 ms, for up to four numbers at a time.
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) use a TaskGroup without a bound and without `try`. Here their code is changed only so that it runs. It sends 100 numbers to the model [remote](models/remote/1/model.py), which stands for a call to another service: it sleeps 40 ms, for up to four numbers at a time.
 
 
 # %% tags=["triton"]
 import asyncio
 
 import tritonclient.grpc.aio as grpc_aio
+from tritonclient.utils import InferenceServerException
 
 
 async def group(numbers):
@@ -251,7 +253,7 @@ async def group(numbers):
 
 
 # %% [markdown]
-# One of the 100 arrays has a wrong shape: two numbers in place of one. The other 99 are right:
+# One of the 100 arrays has a wrong shape: two numbers in place of one. First `group` sends all 100, then `tasks`, with 8 under way:
 
 # %% tags=["triton"]
 numbers = list(np.ones((100, 1, 1), np.float32))
@@ -279,18 +281,18 @@ def ended():
     return np.array([stats.success.count, stats.fail.count])
 
 
-before, got = ended(), []  # first the slides' TaskGroup
+before, got = ended(), []
 try:
     got = await group(
         [grpc.InferInput("X", x.shape, "FP32").set_data_from_numpy(x) for x in numbers]
     )
-except* InferenceServerException as errors:  # a TaskGroup raises a group of errors
+except* InferenceServerException as errors:
     print(errors.exceptions[0].message()[:75], "…")
 computed, dropped = ended() - before
 print(f"{len(got)} answers; the server computed {computed}, and dropped {dropped}")
 
 # %% tags=["triton"]
-earlier = ended()  # then tasks.py, at most 8 under way
+earlier = ended()
 returned = await tasks(address, "remote", numbers, 8, ("X", "Y"))
 right = sum(not isinstance(each, Exception) for each in returned)
 all_computed, none_dropped = ended() - earlier
@@ -310,7 +312,7 @@ claim(
 )
 
 # %% [markdown]
-# The error left its task. So the TaskGroup cancelled all other tasks, and the server dropped their requests from its queue. Let an error leave its task only where one failure makes the rest worthless. Else catch it in the task and return it, as `tasks.py` does.
+# The error left its task. So the TaskGroup cancelled all other tasks, and raised a group of errors, which `except*` catches. The server dropped the cancelled requests from its queue. Let an error leave its task only where one failure makes the rest worthless. Else catch it in the task and return it, as `tasks.py` does.
 #
 # <details><summary>Errata: the acceleration slides</summary>
 #
@@ -332,14 +334,14 @@ claim(
 # %% [markdown]
 # ## Three more things
 #
-# - A client object keeps its connection open. Make one, and keep it for all requests.
+# - A client object keeps its connection open. Make one per program, not one per request.
 # - A client on the server's machine can put tensors into *shared memory*: they do not go through the socket ([lecture 1](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory) measures it).
 # - A gRPC *stream* carries many requests and answers: [notebook 09](../09__sequences_and_streams/09__sequences_and_streams.ipynb).
 
 # %% [markdown]
 # ## The step
 #
-# One program with one request under way, then with eight. Most other rows of the scoreboard had eight clients before, so this bar stands apart:
+# One program with one request under way, then with eight. In most other rows, eight clients send before and after, so do not compare the gains:
 
 # %%
 from workbook.lessons import scoreboard
@@ -358,7 +360,7 @@ scoreboard.draw()
 # %% [markdown]
 # ## Your turn
 #
-# [This program](clients/own.py) sends 160 numbers to `remote` in a TaskGroup without a bound. One of them has a wrong shape. Open the file, change `send`, save it, and run the cell:
+# `send` of [this program](clients/own.py) gets 160 arrays, one of them with a wrong shape. Change it so that it returns 159 answers and the error, each in its place, with 4 to 16 requests under way. Save the file, and run the cell:
 
 # %%
 # !cp clients/own.py "{models}"
@@ -367,7 +369,7 @@ task("clients.own", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program sends files to a model of your own. It needs no semaphore: it has one worker per request under way, and each takes the next file when it has its answer. So no more files than that are in memory. In our run, one file has a wrong shape:
+# This program sends files to your model: each is a batch for its first input. One worker per request under way takes the next file when it has its answer. So it needs no semaphore, and no more files than workers are in memory. Here, one file has a wrong shape:
 
 # %%
 show("at_work/send_folder.py")
@@ -382,14 +384,14 @@ for number in range(6):
 #
 # - Keep several requests under way: enough to keep the instances busy, and from afar more.
 # - Look at busy instances and at queue time: once all instances are busy, more requests mostly wait.
-# - Set a bound: then a slow server slows the program down (*back pressure*), and no queue grows. Keep each error with its request.
+# - Set a bound: then the program waits for a slow server, and no queue grows. Keep each error with its request.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A deployment with two instances has 1.9 of them busy. The client's bound is raised from 16 to 64. What happens?</summary>
 #
-# The throughput hardly grows, unless larger batches cost less per picture. At the same rate, four times as many under way take four times as long.
+# The throughput hardly grows, unless larger batches cost less per picture. At the same rate, by Little's law, a request takes about four times as long.
 #
 # </details>
 #
