@@ -30,10 +30,10 @@ import numpy as np
 import pandas as pd
 
 
-def draw_lots(count, seed=1):
-    """The kinds of requests, and how many seconds each is computed."""
-    names = np.where(np.random.default_rng(seed).random(count) < 0.1, "final", "preview")
-    return names, np.where(names == "final", 3, 0.3)
+def choose_kinds(count, seed=1):
+    """Random kinds of requests, and how many seconds each is computed."""
+    chosen = np.where(np.random.default_rng(seed).random(count) < 0.1, "final", "preview")
+    return chosen, np.where(chosen == "final", 3, 0.3)
 
 
 def p99(run):
@@ -47,12 +47,12 @@ def p99(run):
 #
 # At eight in the evening, 6.3 requests come per second. On average one takes 0.9 × 0.3 s + 0.1 × 3 s = 0.57 s. So 6.3 × 0.57 = 3.6 servers are busy on average: three are too few.
 #
-# A *proxy*, a program before the servers, gives each request to the server with the fewest requests.
+# A *proxy*, a program before the servers, gives each request to the server with the fewest requests under way (`least_outstanding`).
 
 # %%
 predict(
     "fleet.size",
-    "How many servers keep the promise at eight?",
+    "What is the smallest number of servers that keeps the promise at eight?",
     {
         "4: then they are busy in 90% of the time": "Requests come at random times. The more a "
         "server is busy, the longer the queue that each crowd leaves.",
@@ -69,11 +69,11 @@ predict(
 
 # %% tags=["triton"]
 peak = arrivals(lambda second: 6.3 + 0 * second, until=3600, seed=1)  # 6.3 in each second
-names, seconds = draw_lots(len(peak))
+peak_kinds, peak_s = choose_kinds(len(peak))
 sizes = {}
 for servers in (4, 5, 6, 7, 8, 30):
-    run = simulate(peak, seconds, servers=servers, balance="least_outstanding", kinds=names)
-    sizes[servers] = {"busy": seconds.sum() / 3600 / servers, **p99(run)}
+    run = simulate(peak, peak_s, servers=servers, balance="least_outstanding", kinds=peak_kinds)
+    sizes[servers] = {"busy": peak_s.sum() / 3600 / servers, **p99(run)}
 sizes = pd.DataFrame(sizes).T.rename_axis("servers")
 sizes.round(2)
 
@@ -126,20 +126,19 @@ def rate(second):
 
 
 day = arrivals(rate, until=86_400, seed=4)
-lots, draws = draw_lots(len(day))
+day_kinds, day_s = choose_kinds(len(day))
 
 # %% [markdown]
-# Three fleets for this day: eight servers always, and two on demand. `delay` is the time from the order of a server, from which on it is paid, until it answers.
+# Three fleets for this day: eight servers always, and two on demand. A server is paid from its order on, and answers `delay` seconds later.
 #
 # The last column is what a million answers cost, if a server costs 1 per hour.
 
 # %% tags=["triton"]
-fleets = {"always 8": simulate(day, draws, servers=8, balance="least_outstanding", kinds=lots)}
+way = {"balance": "least_outstanding", "kinds": day_kinds}
+fleets = {"always 8": simulate(day, day_s, servers=8, **way)}
 for delay in (60, 600):
     rule = Scaling(target=0.1, least=2, most=10, delay=delay)
-    fleets[f"{delay} s"] = simulate(
-        day, draws, servers=2, balance="least_outstanding", kinds=lots, scaling=rule
-    )
+    fleets[f"{delay} s"] = simulate(day, day_s, servers=2, scaling=rule, **way)
 costs = pd.DataFrame({name: p99(run) for name, run in fleets.items()}).T
 costs["per million"] = [cost_per_million(run, 1.0) for run in fleets.values()]
 costs.round(1)
@@ -157,33 +156,21 @@ compare(
 claim(
     costs["preview"]["60 s"] < 2 < costs["preview"]["600 s"]
     and costs["per million"]["60 s"] < 0.8 * costs["per million"]["always 8"],
-    f"Over the day, the promise holds with a minute's delay: a million requests cost "
-    f"{costs['per million']['60 s']:.0f}, not {costs['per million']['always 8']:.0f}. With ten minutes, p99 of "
-    f"previews is {costs['preview']['600 s']:.1f} s, for {costs['per million']['600 s']:.0f}.",
+    f"Over the day, p99 of previews is {costs['preview']['60 s']:.1f} s with a minute's delay, but "
+    f"{setup.worst_hour(fleets['60 s']):.1f} s in the worst hour. A million requests cost "
+    f"{costs['per million']['60 s']:.0f}, not {costs['per million']['always 8']:.0f}. With ten minutes' "
+    f"delay, p99 is {costs['preview']['600 s']:.1f} s, the cost {costs['per million']['600 s']:.0f}.",
     "Run the cell with the day again.",
     id="fleet.delay",
 )
 setup.draw_day(rate, fleets)
 
 # %% [markdown]
-# Until a new server is there, requests wait longer and longer, and the autoscaler orders more servers than are needed. So make the start short: a small container, weights on a local disk.
+# While a new server starts, requests wait, and the autoscaler orders more servers than are needed (the picture). So make the start short: a small container, weights on a local disk.
 #
 # ## Which balancing?
 #
-# Now three real servers, ten times as fast. Their [model](models/draw/1/model.py) only sleeps. This needs no core, so they behave like three machines.
-
-# %% [markdown]
-# The proxy is [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy). A *Caddyfile* says how it chooses. In [by_kind.Caddyfile](clients/by_kind.Caddyfile), final pictures have a server of their own:
-#
-# ```
-# @final header Kind final
-# reverse_proxy @final {$TRITON_3}
-# reverse_proxy {$TRITON_1} {$TRITON_2} {
-#     lb_policy least_conn
-# }
-# ```
-#
-# `{$TRITON_3}` is the third server's address. `least_conn` is the fewest requests. The client sends the header `Kind`.
+# Now three real servers, ten times as fast: the promise is 0.2 s. Their [model](models/draw/1/model.py) only sleeps. This needs no core, so they behave like three machines.
 
 # %%
 predict(
@@ -194,20 +181,33 @@ predict(
         "behind a final picture while another server is idle.",
         "fewest requests: the least busy server": "When all three draw final pictures, "
         "a preview still waits for one of them.",
-        "by kind": None,
+        "by kind: final pictures have a server of their own": None,
     },
 )
 
 # %% [markdown]
-# Two functions from [visitors.py](clients/visitors.py): `proxy` lets Caddy read another file. `visit` sends each request to the proxy at its time, and returns a table with a row per request; `s` is the time until its answer.
+# The proxy is [Caddy](https://caddyserver.com/docs/caddyfile/directives/reverse_proxy). A *Caddyfile* says how it chooses. This is the third way, in [by_kind.Caddyfile](clients/by_kind.Caddyfile):
 #
-# We send the same requests in three ways. Twice, with [bare.Caddyfile](clients/bare.Caddyfile), each server takes all kinds. The result is p99 in milliseconds.
+# ```
+# @final header Kind final
+# reverse_proxy @final {$TRITON_3}
+# reverse_proxy {$TRITON_1} {$TRITON_2} {
+#     lb_policy least_conn
+# }
+# ```
+#
+# `{$TRITON_3}` is the third server's address. `least_conn` is Caddy's name for `least_outstanding`. The client sends the header `Kind`.
+
+# %% [markdown]
+# From [visitors.py](clients/visitors.py), `proxy` lets Caddy read another file. `visit` sends each request to the proxy at its time, and returns a row for each; `s` is the time until the answer.
+#
+# In the first two ways ([bare.Caddyfile](clients/bare.Caddyfile)), each server takes all kinds. The result is p99 in milliseconds. It needs 1,000 previews, so the cell takes 2½ minutes.
 
 # %% tags=["triton"]
 # %run clients/visitors.py
-times = arrivals(lambda second: 25 + 0 * second, until=12, seed=5)  # 25 per second, for 12 s
-kinds, full = draw_lots(len(times), seed=55)
-sleeps = full / 10
+times = arrivals(lambda second: 25 + 0 * second, until=45, seed=5)  # 25 per second, for 45 s
+kinds, full_s = choose_kinds(len(times), seed=55)
+sleeps = full_s / 10
 ways = {
     "round_robin": ("bare.Caddyfile", "round_robin"),
     "least_outstanding": ("bare.Caddyfile", "least_conn"),
@@ -228,14 +228,14 @@ compare(
     if shortest == "round_robin"
     else "fewest requests: the least busy server"
     if shortest == "least_outstanding"
-    else "by kind",
+    else "by kind: final pictures have a server of their own",
     premise=setup.calm(served),
 )
 
 # %% [markdown]
-# By kind, no preview stands behind a final picture. The price: look at the other column. Final pictures have one server only.
+# By kind, no preview stands behind a final picture. The price: final pictures wait longer, since one server takes them all.
 #
-# **Is the simulation right?** We give it the times at which the requests were sent, and how long each took the model. Among equal servers it chooses at random: we take the median of 20 runs.
+# **Does the simulation queue like the proxy?** It gets the times at which the requests were sent, and how long each took the model. Among equal servers it chooses at random: we take the median of 20 runs.
 
 # %% tags=["triton"]
 places = {"preview": [0, 1], "final": [2]}  # by kind: the numbers of the servers for each
@@ -264,28 +264,28 @@ claim(
 # %% [markdown]
 # ## A server dies
 #
-# The proxy reads [bare.Caddyfile](clients/bare.Caddyfile) again: each request goes to the server with the fewest requests under way. The file says nothing of servers that do not answer.
+# The proxy reads [bare.Caddyfile](clients/bare.Caddyfile) again: the fewest requests under way, and nothing about servers that do not answer.
 #
-# After 1.5 s, one of the three servers is killed. We count from half a second later on: of the requests that are sent then, which share fails?
+# After about 1.5 s, one of the three servers is killed. The requests that it has then are lost, and not counted. Which share of the requests sent after 2 s fails?
 
 # %%
 predict(
     "fleet.death",
-    "Of the requests that come afterwards, how many fail?",
+    "Of the requests sent after 2 s, how many fail?",
     {
         "about a third": "So it would be if each server got equally many. But a dead server refuses "
-        "at once, so it has the fewest requests under way.",
+        "at once, so it has the fewest requests under way while the others are busy.",
         "far more than a third": None,
         "next to none: the proxy tries another server": "Caddy does this only if it is told to: `lb_retries`.",
     },
 )
 
 # %%
-crowd = times[times < 9] / 1.5  # 1.5 times as many per second: the servers are busy
+crowd = times[times < 9] / 1.5  # 1.5 times as many: idle servers would tie with the dead one
 
 
 def failed_share(file):
-    """Kill the second server after 1.5 s; which share of the requests after 2 s fails?"""
+    """Kill the second server after about 1.5 s; which share of the requests after 2 s fails?"""
     proxy(file)
     setup.kill_later(lab.fleet[1], 1.5)
     found = visit(crowd, kinds, sleeps)
@@ -307,15 +307,15 @@ lost = (
 compare("fleet.death", lost, premise=Premise(bare > 0, "the server did not die in time"))
 
 # %% [markdown]
-# A dead server refuses each request at once. So it always has the fewest, and gets the next one. [Caddyfile](clients/Caddyfile) has three lines more:
+# A dead server refuses at once, so it has the fewest while the others are busy. [Caddyfile](clients/Caddyfile) has three lines more:
 #
 # ```
 # lb_retries 2
-# health_uri /v2/health/ready
+# health_uri {$TRITON_HEALTH:/v2/health/ready}
 # health_interval 500ms
 # ```
 #
-# Every 500 ms, the proxy asks each server with `GET /v2/health/ready`. Who does not say 200 gets no requests. Until the next check, a request that a server refuses goes to another one.
+# Every 500 ms, the proxy asks each server on the path in `TRITON_HEALTH`, by default `/v2/health/ready`. Who does not say 200 gets no requests. Until that check, before our count, `lb_retries` sends a refused request to another server.
 
 # %%
 checked = failed_share("Caddyfile")
@@ -324,16 +324,16 @@ print(f"{checked:.0%} of the requests failed")
 # %%
 claim(
     bare > 0.42 and checked < 0.05,
-    f"The proxy that does not check lost {bare:.0%} of the requests; the other one {checked:.0%}.",
+    f"Without the three lines, the proxy lost {bare:.0%} of the requests; with them, {checked:.0%}.",
     "Run the cells with the deaths again.",
     premise=Premise(bare > 0, "the server did not die in time"),
     id="fleet.death",
 )
 
 # %% [markdown]
-# ## Before a server that is loading
+# ## A server that is loading
 #
-# A server may run and yet not answer: its model is still loading. Triton tells its state on three paths. `health/live`: the process runs. `health/ready`: all models are loaded. `models/draw/ready`: the model `draw` is loaded.
+# A server may run and yet not answer, because its model is loading. Triton tells its state on three paths. `health/live`: the process runs. `health/ready`: no model is loading, and none has failed. `models/draw/ready`: the model `draw` is loaded.
 #
 # We let the third server load `draw` again, which shall take 5 s, and ask:
 
@@ -360,9 +360,9 @@ for path in ("health/live", "health/ready", "models/draw/ready"):
 loading.join()
 
 # %% [markdown]
-# 200 means yes, 400 no: a loading server is live, but not ready.
+# 200 means yes, 400 no: a server that loads again is live, but not ready. One that starts answers nothing: Triton opens its ports when its models are loaded ([source](https://github.com/triton-inference-server/server/blob/main/src/main.cc)).
 #
-# Which of the two should the proxy ask for? We try both, each time while the third server loads. `Caddyfile` takes the path from the variable `TRITON_HEALTH`. The result is the share of requests that fail.
+# Should the proxy ask for `live` or `ready`? We try both, while the third server loads. The result is the share of requests that fail.
 
 # %% tags=["triton"]
 refused = {}
@@ -386,19 +386,25 @@ claim(
 # %% [markdown]
 # ## The same in Kubernetes
 #
-# Kubernetes asks each server, too; a question is a [probe](https://kubernetes.io/docs/concepts/workloads/pods/probes/). From `docker/hub/kubernetes/triton.yaml`, which we checked against schemas, but did not run:
+# Kubernetes asks each server by [probes](https://kubernetes.io/docs/concepts/workloads/pods/probes/). From `docker/hub/kubernetes/triton.yaml` (not run):
 #
 # ```yaml
+#           startupProbe:
+#             httpGet: {path: /v2/health/live, port: http}
+#             periodSeconds: 5
+#             failureThreshold: 120
 #           livenessProbe:
 #             httpGet: {path: /v2/health/live, port: http}
-# …
+#             periodSeconds: 10
+#             timeoutSeconds: 5
+#             failureThreshold: 6
 #           readinessProbe:
 #             httpGet: {path: /v2/health/ready, port: http}
 # ```
 #
-# A server that is not *live* for some time is started again. A server that is not *ready* gets no requests.
+# Until the first answer only the *startup* probe asks, here for up to ten minutes. Then a server that is not *live* for a minute is started again; one that is not *ready* gets no requests.
 #
-# <details><summary>The update and the autoscaler in the same file</summary>
+# <details><summary>Update, autoscaler, and who chooses the server</summary>
 #
 # ```yaml
 #     rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
@@ -410,14 +416,14 @@ claim(
 #         target: {type: AverageValue, averageValue: "50000"}
 # ```
 #
-# For a new version, one new server starts first. When it is ready, an old one goes, and so on. The autoscaler wants one to four servers, and a mean wait of 50 ms.
+# For a new version, one new server starts first. When it is ready, an old one goes, and so on. The autoscaler wants one to four servers, and a mean wait of 50 ms, which prometheus-adapter computes. A Service spreads connections, not requests, and [gRPC keeps one](https://kubernetes.io/blog/2018/11/07/grpc-load-balancing-on-kubernetes-without-tears/): keep the proxy.
 #
 # </details>
 
 # %% [markdown]
 # ## Your turn
 #
-# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change the file `{models}/Caddyfile` in an editor: requests shall reach the servers that have `draw`, and no other. Then run the cell again: it reloads the file, and checks.
+# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change `{models}/Caddyfile`, a copy of [Caddyfile](clients/Caddyfile), by `%%writefile` in a new cell: requests shall reach the servers that have `draw`, and no other. Then run this cell again: it reloads the file, and checks.
 
 # %%
 setup.spoil(lab)
@@ -427,19 +433,19 @@ task("fleet.healthy", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Take the log of your busiest hour: when each request came, its kind, and how long a server computed it. [how_many.py](at_work/how_many.py) adds servers to a simulated fleet until the promise is kept. It needs [fleet.py](fleet.py) only.
+# Take the log of your busiest hour: when each request came, its kind, and how long a server computed it (from [a trace](../../1_architecture/03__schedulers/03__schedulers.ipynb)). [how_many.py](at_work/how_many.py) adds servers to a simulated fleet until the promise is kept. For n instances, add n to the command; it knows no batches.
 #
-# Here it gets the hour at eight as its log:
+# Here: the hour at eight.
 
 # %% tags=["triton"]
-log = pd.DataFrame({"arrival": peak, "kind": names, "seconds": seconds})
+log = pd.DataFrame({"arrival": peak, "kind": peak_kinds, "seconds": peak_s})
 log.to_csv(models / "log.csv", index=False)
 # %run at_work/how_many.py {models}/log.csv preview 2
 
 # %% [markdown]
 # ## What to remember
 #
-# - Plan servers for the promise at the busiest time, not for the mean. Keep short requests apart from long ones.
+# - Plan servers for the promise at the busiest time, and one more in case one dies. Keep short requests apart from long ones.
 # - An autoscaler acts when users wait already. What matters is how soon a new server answers.
 # - A proxy asks whether the model that you need is *ready*, and tries another server if one refuses.
 
@@ -448,7 +454,7 @@ log.to_csv(models / "log.csv", index=False)
 #
 # <details><summary>One of ten servers dies, and 60 % of the requests fail. How can that be?</summary>
 #
-# The proxy chooses the server with the fewest requests under way. The dead one refuses at once, so it always has the fewest. Health checks and retries are missing.
+# The proxy chooses the server with the fewest requests under way. The dead one refuses at once, so it has the fewest while the others are busy. Health checks and retries are missing.
 #
 # </details>
 #

@@ -1,4 +1,4 @@
-"""For 12__fleet: three servers and Caddy before them, deaths, a premise, the day's picture."""
+"""For 12__fleet: three servers and Caddy before them, deaths, a premise, a day's worst hour."""
 
 from __future__ import annotations
 
@@ -127,6 +127,13 @@ def calm(served: Mapping[str, pd.DataFrame]) -> Premise:
     """Premise: nearly all requests were sent in time, in each of these tables of `visit`."""
     late = 1000 * max(table["late"].quantile(0.98) for table in served.values())
     return Premise(late < 60, f"of 100 requests, 2 were sent more than {late:.0f} ms late")
+
+
+def worst_hour(run: Any) -> float:
+    """The highest p99 of previews within an hour of the day, in seconds."""
+    previews = run.requests[run.requests["kind"] == "preview"]
+    waits = previews["end"] - previews["arrival"]
+    return float(waits.groupby(previews["arrival"] // 3600).quantile(0.99).max())
 
 
 def draw_day(rate: Any, runs: Mapping[str, Any]) -> style.Picture:

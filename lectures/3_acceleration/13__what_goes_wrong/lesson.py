@@ -315,7 +315,7 @@ claim(
 # %% [markdown]
 # A callback stores `error or result`, and releases in any case, as in [callbacks.py](../08__clients/clients/callbacks.py).
 #
-# Other notebooks have three more: [one error that cancels 99 requests](../08__clients/08__clients.ipynb#One-request-fails), [a queue without an end](../../1_architecture/06__queue_policies/06__queue_policies.ipynb#A-queue-with-an-end), [a proxy before a server that is loading](../12__fleet/12__fleet.ipynb#Before-a-server-that-is-loading).
+# Other notebooks have three more: [one error that cancels 99 requests](../08__clients/08__clients.ipynb#One-request-fails), [a queue without an end](../../1_architecture/06__queue_policies/06__queue_policies.ipynb#A-queue-with-an-end), [a proxy before a server that is loading](../12__fleet/12__fleet.ipynb#A-server-that-is-loading).
 
 # %% [markdown]
 # ## Your turn

@@ -1,7 +1,8 @@
-"""How many servers does an SLO need? python how_many.py LOG.csv KIND P99_SECONDS
+"""How many servers does an SLO need? python how_many.py LOG.csv KIND P99_SECONDS [INSTANCES]
 
 LOG.csv is of your busiest hour: a row per request, with arrival, kind, and seconds (how long a
-server computes it alone). fleet.py lies in the folder above.
+server computes it). INSTANCES is how many requests a server computes at a time, by default 1.
+fleet.py lies in the folder above.
 """
 
 import sys
@@ -13,9 +14,12 @@ sys.path.append(str(Path(__file__).parents[1]))
 from fleet import latency_ms, simulate
 
 log, kind, slo = pd.read_csv(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-busy = log["seconds"].sum() / log["arrival"].max()  # servers that the work itself needs
+slots = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+busy = log["seconds"].sum() / log["arrival"].max() / slots  # servers that the work itself needs
 for servers in range(int(busy) + 1, 100):
-    run = simulate(log["arrival"], log["seconds"], servers=servers, balance="least_outstanding")
+    run = simulate(
+        log["arrival"], log["seconds"], servers=servers, slots=slots, balance="least_outstanding"
+    )
     found = latency_ms(run.requests)[log["kind"] == kind].quantile(0.99) / 1000
     print(f"{servers} servers: p99 of {kind} {found:.1f} s")
     if found <= slo:
