@@ -266,7 +266,7 @@ MUTANTS = (
             "a2.labels": "of 100 other rows",
             "a2.classes": "puts all 114 test rows into class 1",
             "a2.threshold": WAITS,
-            "a2.shap": "SHAP values of other rows differ",
+            "a2.shap": "of your 3 reasons are among the three measurements",
         },
         why="models that give every row the same answer",
     ),
