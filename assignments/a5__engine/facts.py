@@ -38,6 +38,8 @@ BONUS, WITHOUT = 1.3, 1.0
 INSTRUCTIONS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 #: What stands in a name as long as there is nothing.
 NOT_ATTEMPTED = "not attempted"
+#: The file of a model in IR. OpenVINO finds `model.bin` beside it.
+IR_FILE = "model.xml"
 #: The models of the tasks. `own_engine` is for machines with a GPU.
 PLAIN, INT8, ACCELERATED, IR, FAST, ENGINE = (
     *("own_plain", "own_int8", "own_accelerated"),

@@ -110,7 +110,10 @@ def is_served(server: Probe, model: str, *backends: str) -> dict[str, Any]:
     number alone costs half of the points, and `takes_all` looks at it in the end.
     """
     config = require.backend(server, model, *backends)
-    require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS)
+    help = ""
+    if not int(config.get("max_batch_size", 0)):
+        help = f"Keep max_batch_size: {facts.MOST}; dims then has no batch."
+    require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=help)
     if server.may_reload:
         server.allow_batches(model, facts.MOST)
     else:

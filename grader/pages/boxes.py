@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from ..classroom.causes import Explained
-from ..vocabulary.panel import LOOKS, marked
+from ..vocabulary.panel import look, marked
 from ..vocabulary.results import CheckResult
 
 _WAITS = re.compile(r"waits for ([\w.]+),")
@@ -75,7 +75,7 @@ def boxes(explained: Explained, parts: Mapping[str, tuple[float, float]]) -> lis
         note = explained.notes.get(id, "")
         key = _cause(result, note)
         if key not in found:
-            sign, word, _ = LOOKS[result.status]
+            sign, word, _ = look(result)
             found[key] = Box(
                 sign=sign,
                 word=word,

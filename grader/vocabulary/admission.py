@@ -77,7 +77,8 @@ ADMITTED = {
         ),
     ),
     "openvino": Admitted(
-        files=("*.xml", "*.bin"),
+        # An ONNX file may name files of weights: OpenVINO reads none outside of its own folder.
+        files=("*.xml", "*.bin", "*.onnx"),
         parameters=_words(
             "TARGET_DEVICE NUM_STREAMS INFERENCE_NUM_THREADS HINT_BF16 PERFORMANCE_HINT "
             "SKIP_OV_DYNAMIC_BATCHSIZE ENABLE_BATCH_PADDING RESHAPE_IO_LAYERS "

@@ -398,7 +398,7 @@ def evaluate_public(
         where = f" ({error.where})" if error.where else ""
         result = _result(check, "failed", 0, f"{error.what}{where}", error.todo)
     elif isinstance(error, Undecided):
-        result = _result(check, "error", 0, str(error), _AGAIN)
+        result = _result(check, "error", 0, UNDECIDED, f"{error.found} {_AGAIN}".strip())
     else:
         # A check should give a result for all values that a student can pass. If it raises another
         # error, the check is wrong, and a person has to look at it.
@@ -479,7 +479,7 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
     elif isinstance(error, WorkbookError | NotAttempted):
         result, found = _result(check, "failed", 0, demands, help), str(error)
     elif isinstance(error, Undecided):
-        result, found = _result(check, "error", 0, UNDECIDED, _AGAIN), ""
+        result, found = _result(check, "error", 0, UNDECIDED, _AGAIN), error.found
     else:
         result = _result(check, "error", 0, HIDDEN_CRASHED, TELL)
         found = f"{type(error).__name__} in line {_line(error)}: {error}"

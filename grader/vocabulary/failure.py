@@ -64,7 +64,11 @@ class Undecided(Exception):
 
     In a notebook the student runs the check again. In grading, the submission gets the flag
     "machine busy", and the next run grades it again.
+
+    Args:
+        found: what was measured so far, a sentence. Of a hidden variant, students do not read it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, found: str = "") -> None:
+        self.found = found
         super().__init__(UNDECIDED)

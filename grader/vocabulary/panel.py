@@ -6,6 +6,7 @@ import dataclasses
 import re
 from html import escape
 
+from .failure import UNDECIDED
 from .results import CheckResult, Status
 
 #: For each status: a sign for readers who see no colours, a word, and a colour of JupyterLab's
@@ -23,6 +24,13 @@ LOOKS: dict[Status, tuple[str, str, str]] = {
     "unfinished": ("◌", "begun, not finished", "var(--jp-warn-color1, #b26a00)"),
     "unreadable": ("?", "could not be read", "var(--jp-error-color1, #c62828)"),
 }
+#: The same for a check that a busy machine kept from a result: nothing broke.
+_UNDECIDED = ("◌", "undecided", "var(--jp-warn-color1, #b26a00)")
+
+
+def look(result: CheckResult) -> tuple[str, str, str]:
+    """Sign, word and colour of a result."""
+    return _UNDECIDED if result.rationale == UNDECIDED else LOOKS[result.status]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Panel:
     note: str = ""
 
     def __str__(self) -> str:
-        sign, word, _ = LOOKS[self.result.status]
+        sign, word, _ = look(self.result)
         lines = [f"{sign} {self.result.id}: {self._word(word)}. {self.result.sentence}"]
         lines += [f"  {line}" for line in self.result.rationale.splitlines()]
         if self.result.help:
@@ -60,7 +68,7 @@ class Panel:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        sign, word, colour = LOOKS[self.result.status]
+        sign, word, colour = look(self.result)
         parts = [
             f'<div style="border-left:4px solid {colour};padding:.4em .8em;margin:.3em 0;'
             'font-family:var(--jp-ui-font-family, sans-serif);line-height:1.45;max-width:60em">',

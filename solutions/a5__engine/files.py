@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.vocabulary import onnx_file, untrusted, values
+from grader.vocabulary import collect, onnx_file, untrusted, values
 from grader.vocabulary.failure import Failure
 
 from .network import LAYERS, Network
@@ -23,6 +23,9 @@ _SINGLE = 8
 _MORE = 40
 #: A weight in fp16 is off by at most half a unit of its 11 bits.
 _APART = 2.0**-11 * 1.01
+#: The operators with weights.
+_LAYERS = ("Conv", "Gemm", "MatMul")
+_AGAIN = "Convert network.onnx again, and hand over the content of the new file."
 
 
 def content(name: str, value: Any) -> bytes:
@@ -38,18 +41,23 @@ def content(name: str, value: Any) -> bytes:
     return values.content(name, value, LARGEST, help=f'Hand over content("{name}.onnx").')
 
 
+def converted(file: bytes) -> list[onnx_file.Numbers]:
+    """The tensors that the file `fp16` holds; fails unless some are fp16."""
+    held = onnx_file.numbers_in(file, "`fp16`", help=_AGAIN)
+    if not onnx_file.count(held, "FLOAT16"):
+        raise Failure("`fp16` holds no number as FLOAT16: it is not converted.", help=_AGAIN)
+    return held
+
+
 def in_fp16(file: bytes, network: Network) -> None:
     """Fail unless a file holds the network's weights as fp16, and hardly anything else.
 
     Raises:
         Failure: it is another file; the message names what it holds.
     """
-    again = "Convert network.onnx again, and hand over the content of the new file."
-    held = onnx_file.numbers_in(file, "`fp16`", help=again)
+    held = converted(file)
     ports = untrusted.read("`fp16`", lambda: _ports(onnx_file.graph(file, "`fp16`")))
     others = [f"{name} ({kind})" for name, kind in ports["ports"] if kind != "FLOAT"]
-    if not onnx_file.count(held, "FLOAT16"):
-        raise Failure("`fp16` holds no number as FLOAT16: it is not converted.", help=again)
     if others:
         raise Failure(
             f"`fp16` has another type than fp32 outside: {_few(others)}.",
@@ -74,7 +82,7 @@ def in_fp16(file: bytes, network: Network) -> None:
         if not onnx_file.holds(held, "FLOAT16", tensor, apart=_APART):
             raise Failure(
                 f"`fp16` does not hold {name} of your network in fp16.",
-                help=f"Is it the network of another id? {again}",
+                help=f"Is it the network of another id? {_AGAIN}",
             )
     own = sum(tensor.size for tensor in network.weights.values())
     if (numbers := onnx_file.count(held)) > own + _MORE:
@@ -107,7 +115,7 @@ def in_int8(file: bytes, where: str, network: Network) -> None:
     if found["kinds"]:
         faults.append(f"quantizes to {_few(found['kinds'])}, where INT8 is wanted")
         helps.append("activation_type and weight_type are QuantType.QInt8.")
-    if found["shifted"]:
+    if found["shifted"] and "UINT8" not in found["kinds"]:  # its symmetric zero point is 128
         faults.append(f"has zero points that are not 0, for {_few(found['shifted'])}")
         helps.append('Symmetric ranges: extra_options={"ActivationSymmetric": True, …}.')
     if found["biases"]:
@@ -128,6 +136,12 @@ def in_int8(file: bytes, where: str, network: Network) -> None:
             f"have {wanted:,} weights.",
             help="Quantize network.onnx, with all its convolutions.",
         )
+    if found["constants"]:
+        collect.note(
+            f"{where} also quantizes constants that are no weights: {_few(found['constants'])}. "
+            "TensorRT refuses that: see task 3. By default quantize_static quantizes more "
+            "operators than TensorRT takes: see op_types_to_quantize."
+        )
 
 
 def _ports(model: Any) -> dict[str, Any]:
@@ -144,7 +158,7 @@ def _ports(model: Any) -> dict[str, Any]:
     known = (*graph.input, *graph.output, *graph.value_info)
     types = {one.name: one.type.tensor_type.elem_type for one in known}
     types |= {one.name: one.data_type for one in graph.initializer}
-    layers = [node for node in graph.node if node.op_type in ("Conv", "Gemm", "MatMul")]
+    layers = [node for node in graph.node if node.op_type in _LAYERS]
     return {
         "ports": [(one.name, name(types[one.name])) for one in (*graph.input, *graph.output)],
         "single": [
@@ -167,7 +181,8 @@ def _describe(model: Any) -> dict[str, Any]:
         `pairs`: how many Q and DQ operators there are; `kinds`: types beside INT8 that they have;
         `shifted`: tensors with a zero point that is not 0; `biases`: biases that are quantized;
         `bare`: convolutions with an input that is not quantized; `layers`: how many convolutions
-        there are; `whole`: numbers held in int8.
+        there are; `whole`: numbers held in int8; `constants`: those that are quantized, and are
+        no weights or biases.
     """
     from onnx import TensorProto, numpy_helper
 
@@ -197,6 +212,14 @@ def _describe(model: Any) -> dict[str, Any]:
         for node in convolutions
         if not all(_is_dequantized(name, maker) for name in node.input[:2])
     ]
+    weights = {name for node in graph.node if node.op_type in _LAYERS for name in node.input[1:]}
+    constants = [
+        node.input[0]
+        for node in pairs
+        if node.op_type == "DequantizeLinear"
+        and node.input[0] in held
+        and not weights.intersection(node.output)
+    ]
     whole = sum(
         int(np.prod(one.dims)) for one in graph.initializer if one.data_type == TensorProto.INT8
     )
@@ -208,6 +231,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "bare": bare,
         "layers": len(convolutions),
         "whole": whole,
+        "constants": sorted(constants),
     }
 
 

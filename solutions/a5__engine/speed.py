@@ -107,7 +107,7 @@ def ratio(server: Probe, model: str, other: str, network: Network, *limits: floa
         ):
             return found
         if time.monotonic() > deadline:
-            raise Undecided
+            raise Undecided(f"So far, {model} computes 32 pictures {found} as fast.")
 
 
 def at_least(found: Ratio, limit: float) -> bool:

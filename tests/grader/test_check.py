@@ -28,7 +28,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from grader.vocabulary import define as defining
 from grader.vocabulary import deploying, notebook, reported
 from grader.vocabulary.define import Check, define, evaluate, hidden, load, without_hints
-from grader.vocabulary.failure import Failure, NotAttempted
+from grader.vocabulary.failure import UNDECIDED, Failure, NotAttempted, Undecided
 from grader.vocabulary.panel import LOOKS, Hint, Panel
 from grader.vocabulary.probe import Counts, Probe
 from grader.vocabulary.results import CheckResult
@@ -640,6 +640,17 @@ def test_panel_shows_everything_and_runs_nothing(status: Any) -> None:
         assert LOOKS[status][1] in text
         assert "2.5 of 10 points" in text
         assert ("2 hints" in text) == (status in ("failed", "partial", "not attempted"))
+
+
+def test_a_busy_machine_broke_no_check() -> None:
+    def compare(server: Probe, value: Any) -> None:
+        """One is faster."""
+        raise Undecided("So far, ×1.02.")
+
+    panel = str(Panel(evaluate(_check(compare), MagicMock, {"value": 1}, {})))
+    assert panel.startswith("◌ a9.thing: undecided. One is faster.")
+    assert UNDECIDED in panel
+    assert "→ So far, ×1.02. Run the check again" in panel
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import openvino
 import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
 from grader.vocabulary import admission
 from grader.vocabulary.failure import Failure
@@ -59,6 +62,32 @@ def test_the_courses_own_models_are_admitted(tmp_path: Path, name: str) -> None:
     for file in tmp_path.rglob(".weights.json"):
         file.unlink()
     assert refused(tmp_path, "fil", "onnxruntime", "python", model=name) == ""
+
+
+def test_openvino_reads_onnx_and_no_weights_from_elsewhere(tmp_path: Path) -> None:
+    """So a submitted file cannot hand out what else lies on the judge's disk."""
+    config = 'backend: "openvino"\ndefault_model_filename: "model.onnx"\n'
+    folder = make(tmp_path, "net", config, **{"1/model.onnx": ""})
+    assert refused(tmp_path, "openvino", model="net") == ""
+    inside, outside = folder / "1" / "weights.bin", tmp_path / "secret"
+    for file in (inside, outside):
+        file.write_bytes(np.float32([7]).tobytes())
+    (folder / "1" / "link.bin").symlink_to(outside)
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    for location in ("weights.bin", "../../secret", str(outside), "link.bin"):
+        weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1])
+        weight.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", location), ("offset", "0"), ("length", "4")):
+            weight.external_data.add(key=key, value=value)
+        add = helper.make_node("Add", ["x", "w"], ["y"])
+        graph = helper.make_graph([add], "g", ports[:1], ports[1:], [weight])
+        model = helper.make_model(graph, ir_version=9)
+        (folder / "1" / "model.onnx").write_bytes(model.SerializeToString())
+        if location == "weights.bin":
+            openvino.Core().read_model(folder / "1" / "model.onnx")
+            continue
+        with pytest.raises(RuntimeError, match="outside the base directory"):
+            openvino.Core().read_model(folder / "1" / "model.onnx")
 
 
 @pytest.mark.parametrize(
