@@ -102,7 +102,8 @@ def compare(me: str, pictures: Array, got: Array, what: str) -> None:
         f"{wrong.sum()} of {len(got)} answers {what} are off by more than {facts.BOUND:g}; the "
         f"largest difference is {largest}. The class is right in {classes:.0%}.",
         help="Compare step by step with the models as they were: grey, smooth, shrink, normalise. "
-        "If the classes are right, it is the precision: where are numbers rounded?",
+        "If the classes are right, it may be the border, a mean over several pictures, or the "
+        "precision.",
     )
 
 

@@ -18,8 +18,8 @@
 
 # %% [markdown]
 # **How it works.** You change the files under `models/` beside this notebook, in `work/`, and
-# deploy them in the cell of task 1. If you are stuck, `hint("a7.throughput")` shows one hint at a
-# time; hints cost no points.
+# deploy them in the cell of task 1. A check that measures takes up to a minute. If you are stuck,
+# `hint("a7.throughput")` shows one hint at a time; hints cost no points.
 #
 # **Everything behind `service` may change:** merge steps, write them anew, take another backend
 # (`python`, `onnxruntime`, `openvino`, ensembles), batch, convert, choose instances and threads,
@@ -31,13 +31,14 @@
 
 # %% [markdown]
 # **Marks.** A figure is always a ratio to the service as you found it, measured in the same minute:
-# a slow computer costs nothing. For the marks all checks run again on another computer, in more
-# rounds. They send pictures that nobody has seen, each once, and compare the answers that they time
-# with the network's scores. While the one is measured, the other is not loaded.
+# a slow computer costs nothing. On a busy one a figure may be far off. For the marks all checks run
+# again on another computer, and go on until the rounds agree. They send pictures that nobody has
+# seen, each once, and compare the answers that they time with the network's scores. While the one
+# is measured, the other is not loaded.
 #
 # **A fast wrong answer is worth nothing.** While scores are wrong, or refused, or `service` does
 # not load, `a7.throughput` earns nothing, and all other checks wait for it or fail. So compare
-# after each change: `compare(me, "service")` takes a second.
+# after each change: `compare(me, "service")` takes a few seconds.
 
 # %% kind="given" id="a7.setup"
 import matplotlib.pyplot as plt
@@ -81,9 +82,10 @@ plt.show()
 #
 # Read the files under `models/`, and `clients/client.py`: 16 such clients run, and each sends one
 # picture per request. They belong to other people and stay as they are. `measure(model)` does what
-# they do, and reads the statistics of each step before and after. *waits* is the time in the queue,
-# *computes* the time in the model, *batch* how many pictures an execution had. *outside of them* is
-# the rest: the way there and back, and the client.
+# they do, three times, and reads the statistics of each step before and after. On a busy computer
+# the three differ much: then measure again. *waits* is the time in the queue, *computes* the time
+# in the model, *batch* how many pictures an execution had. *outside of them* is the rest: the way
+# there and back, and the client.
 #
 # Before you run it, guess: which of the three steps takes the most time, and by how much?
 
@@ -99,15 +101,15 @@ measure(found)
 # |---|---|---|---|---|---|
 # | points of 40 | 0 | 10 | 20 | 30 | 40 |
 #
-# In between it goes on evenly: each doubling is worth 10 points. ×16 takes more than one change,
-# and can be reached in several ways. Whoever goes on from there rises in the list of the class.
-# Change one thing at a time, and write down what it gave: task 5 asks for it.
+# In between it goes on evenly: each doubling is worth 10 points. ×16 can be reached in several
+# ways. Whoever goes on from there rises in the list of the class. Change one thing at a time, and
+# write down what it gave: task 5 asks for it.
 
 # %% [markdown]
 # `deploy("models/…")` copies a folder into the server's repository and loads it: the steps first,
-# then `service`. What a Python model prints, and its exceptions, are in the server's log (`workbook
-# logs`). Where files come from code (an ONNX file that you convert), the code belongs here, too,
-# since this notebook runs again for the marks.
+# then `service`. What a Python model prints, and its exceptions, are in the server's log:
+# `workbook status` in a terminal names the file. Where files come from code (an ONNX file that you
+# convert), the code belongs here, too, since this notebook runs again for the marks.
 #
 # If `service` no longer needs a step, leave the step's files in `models/`: `workbook submit` asks
 # for the files that you were given.
@@ -178,7 +180,7 @@ check("a7.throughput", me=me, model=service, alias=alias)
 # become fewer; at 24 times there are none.
 #
 # What slows each answer costs points in both tasks. A delay in the batcher may help in task 1; here
-# it counts against you.
+# a long one costs points.
 
 # %% kind="check" id="a7.latency" points=15
 check("a7.latency", me=me, model=service)
@@ -208,17 +210,15 @@ check("a7.memory", me=me, model=service)
 # left. Then an answer helps nobody, and delays the others. A client that is refused comes again
 # after 1 s.
 #
-# - 65 of 100 requests are *answered or refused* within 0.2 s. A refusal has a message.
+# - 65 of 100 requests are *answered or refused* within 0.2 s. A refusal has a message. A request
+#   without a reply counts as too late.
 # - Half of what 16 such clients get answered per second is still answered in time.
 # - Afterwards single pictures get the right scores.
 
 # %% [markdown]
-# A timeout bounds the wait; a full queue may stop the batcher (lecture 1, notebook 06). An ensemble
-# is no place to refuse: in Triton before February 2026, a request whose step refuses it
-# [may get no reply](https://github.com/triton-inference-server/core/pull/470), and the ensemble
-# cannot be unloaded any more. This server is older. One model does better. If a cell says that
-# `service` could not be unloaded, enter `workbook stop` in a terminal, then `workbook serve
-# --detach`, and run all cells from the top. For the marks this check comes last.
+# A timeout bounds the wait; a full queue may stop the batcher (lecture 1, notebook 06). If a cell
+# says that `service` could not be unloaded, enter `workbook stop` in a terminal, then `workbook
+# serve --detach`, and run all cells from the top. For the marks this check comes last.
 
 # %% kind="check" id="a7.overload" points=15
 check("a7.overload", me=me, model=service)
@@ -263,5 +263,6 @@ check("a7.overload", me=me, model=service)
 # **If you like this:** how far can you go? Static int8 within the bound, weights in fp16, OpenVINO,
 # a smaller border of copies. The notebook of the class shows the ratio that the grader has found.
 #
-# **Before you hand in:** run `workbook submit a7` in a terminal. What to remember: measure first;
-# change one thing at a time; compare the answers each time; and a service needs a limit.
+# **Before you hand in:** run `workbook submit a7` in a terminal, which takes some minutes. What to
+# remember: measure first; change one thing at a time; compare the answers each time; and a service
+# needs a limit.

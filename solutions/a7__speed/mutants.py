@@ -123,7 +123,7 @@ MUTANTS = (
     Mutant(
         "throughput: dynamic int8",
         (Edit(BUILD, _SAVE, _QUANTIZED),),
-        wrong("it is the precision"),
+        wrong("or the precision"),
         why=WRONG,
     ),
     Mutant(

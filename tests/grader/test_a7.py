@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import types
+from typing import Any
 
 import numpy as np
 import pytest
 
-from grader.assignments.a7__speed import facts, load, reference, speed
+from grader.assignments.a7__speed import checks, facts, load, reference, speed
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.require_ratio import Ratio
 from tests import sources
 from workbook import assignments
 
@@ -64,3 +68,35 @@ def test_a_moment_in_which_nothing_is_answered_does_not_count() -> None:
     assert speed._seconds_each(answers, 1.1) == pytest.approx(0.001)
     assert speed._seconds_each(answers[:5], 1.1) == pytest.approx(0.001)
     assert math.isinf(speed._seconds_each(answers, 0.0001))
+
+
+@pytest.mark.parametrize("judge", [False, True])
+@pytest.mark.parametrize(("high", "wide"), [(16.9, False), (23.0, True)])
+def test_a_notebook_says_what_its_figure_counts_as(
+    judge: bool, high: float, wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The judge takes no margin off, and measures until the interval is narrow."""
+    value = 15.0 if judge else 16.04
+    monkeypatch.setattr(checks, "_require_right", lambda *_: None)
+    monkeypatch.setattr(speed, "throughput", lambda *_: Ratio(value, 14.8, high, 6))
+    server: Any = types.SimpleNamespace(may_reload=judge)
+    with pytest.raises(Failure) as found:
+        checks.throughput(server, "anna", "service", "")
+    assert ("Here ×14.6 counts" in found.value.rationale) is not judge
+    assert ("The interval is wide" in found.value.rationale) is (wide and not judge)
+    assert ("run this cell again" in found.value.help) is not (wide or judge)
+
+
+def test_a_batcher_that_waits_longer_than_its_queue_allows_is_named() -> None:
+    """Both settings are in the message; a shorter delay, or no limit, is no fault."""
+
+    def require(delay: int, limit: int) -> None:
+        policy = {"default_timeout_microseconds": limit}
+        batcher = {"max_queue_delay_microseconds": delay, "default_queue_policy": policy}
+        server: Any = types.SimpleNamespace(config=lambda _: {"dynamic_batching": batcher})
+        checks._require_limit_above_delay(server, "service")
+
+    with pytest.raises(Failure, match=r"waits 50 ms .* after 40 ms"):
+        require(50_000, 40_000)
+    require(5_000, 40_000)
+    require(50_000, 0)

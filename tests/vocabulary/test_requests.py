@@ -23,6 +23,12 @@ RAISED = (
             "load m again",
         ),
         (
+            "in ensemble 'm', "
+            + RAISED.replace("instance 'm_0'", "'step_2_0'").replace("/m/", "/step_2/"),
+            "step_2 raised ValueError: no sixty-six (1/model.py, line 7, in execute). The",
+            "load step_2 again",
+        ),
+        (
             "unexpected inference input 'z' for model 'm'",
             'm has no input "z". The server\'s message: unexpected inference input',
             "Compare the inputs, outputs and versions in the config of m with the task",
@@ -33,7 +39,7 @@ RAISED = (
             "Compare the inputs, outputs and versions in the config of m with the task",
         ),
     ],
-    ids=["unknown", "empty", "exception", "input", "shape"],
+    ids=["unknown", "empty", "exception", "step", "input", "shape"],
 )
 def test_a_refused_request_says_what_to_do(message: str, rationale: str, help: str) -> None:
     """The server's message stands above the advice, and a check's own requests get none."""

@@ -30,6 +30,8 @@ _FAILED = re.compile(
     r"Failed to process the request\(s\) for model (?:instance )?'([^']+)', message: "
 )
 _CALLED = re.compile(r"Model (\S+) - Error when running inference: ")
+#: What an ensemble puts before the error of a step.
+_OF_STEP = re.compile(r"in ensemble '[^']+', $")
 
 
 class ServerView(Protocol):
@@ -83,7 +85,9 @@ class Question:
             Model step - Error when running inference: unexpected inference input 'X' for …
         """
         failed = list(_FAILED.finditer(message))
-        names = [_model_of(match[1], server) for match in failed]
+        names = [_model_of(match[1], server, message) for match in failed]
+        if names and _OF_STEP.search(message[: failed[0].start()]):
+            model = names[0]  # the request was for an ensemble, and this step failed
         if model and names:
             names[0] = model  # the name in the request
         called = list(_CALLED.finditer(message))
@@ -166,14 +170,16 @@ class Question:
         return Evidence(self.model, self.server.repository / self.model, self.message)
 
 
-def _model_of(instance: str, server: ServerView | None) -> str:
-    """The model of an instance: `chat` for chat_0; also for chat_0_1, one of several instances."""
+def _model_of(instance: str, server: ServerView | None, message: str = "") -> str:
+    """The model of an instance: `chat` for chat_0; also for chat_0_1, one of several instances.
+
+    Without a server, the folder in the message's traceback decides between the two.
+    """
     one = re.sub(r"_\d+$", "", instance)
     several = re.sub(r"_\d+$", "", one)
-    if (
-        server is None
-        or (server.repository / several).is_dir() > (server.repository / one).is_dir()
-    ):
+    if server is None:
+        return one if f"/{one}/" in message else several
+    if (server.repository / several).is_dir() > (server.repository / one).is_dir():
         return several
     return one
 
