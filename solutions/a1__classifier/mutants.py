@@ -164,7 +164,7 @@ MUTANTS = (
         "str(text)",
         {
             "a1.answers": "get the label of their language",
-            **dict.fromkeys(("a1.refusals", "a1.unsure"), WAITS),
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.unsure"), WAITS),
         },
     ),
     predicts(

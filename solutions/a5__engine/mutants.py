@@ -48,7 +48,7 @@ MUTANTS = (
         "fp16: convolutions stay in fp32",
         (Edit("a5.convert", _BLOCK, 'op_block_list=["Conv", "Mul", "ReduceMean", "Div"]'),),
         {
-            "a5.fp16": "They are in: conv0.weight",
+            "a5.fp16": "computes these operators in fp32: conv0",
             "a5.engine": _ENGINES,
         },
     ),
