@@ -31,8 +31,8 @@
 # A mistake costs the points of its own task: wrong probabilities leave those for batches, refusals
 # and code. Four mistakes cost more, because then nothing can be compared: an output that is
 # missing, has another type than in the config, or has no row for some texts; answers that depend
-# on chance, or on the texts beside a text; a network that does not read its texts; a checkpoint of
-# another id than `me`.
+# on chance, or on the texts beside a text; a network that does not read its texts as they are; a
+# checkpoint of another id than `me`.
 
 # %% kind="given" id="a1.setup"
 import json

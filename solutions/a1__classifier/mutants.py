@@ -166,6 +166,7 @@ MUTANTS = (
             "a1.answers": "get the label of their language",
             **dict.fromkeys(("a1.batches", "a1.refusals", "a1.unsure"), WAITS),
         },
+        why=DEAR,
     ),
     predicts(
         "answers: float64",

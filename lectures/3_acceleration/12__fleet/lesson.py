@@ -423,7 +423,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change `{models}/Caddyfile`, a copy of [Caddyfile](clients/Caddyfile), by `%%writefile` in a new cell: requests shall reach the servers that have `draw`, and no other. Then run this cell again: it reloads the file, and checks.
+# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change `{models}/Caddyfile`, a copy of the one above, by `%%writefile` in a new cell: requests shall reach the servers that have `draw`, and no other. Then run this cell again: it reloads the file, and checks.
 
 # %%
 setup.spoil(lab)
