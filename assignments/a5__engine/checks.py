@@ -28,7 +28,7 @@ IMPORTED_LATE = {"checks": ("sklearn.datasets",)}  # the digits
 NO_HINTS = {
     "a5.choice": "Its table says what earns points. Lecture 3 shows how to find out what ONNX "
     "Runtime makes of a file (notebook 05, `What was computed?`), and which operators take its "
-    "time (notebook 06, `Why does only one gain?`).",
+    "time (notebook 06, `Where does the time go?`).",
 }
 #: How many pictures are computed with fp16 arithmetic, which takes long without a GPU.
 _FEW = 4
@@ -219,7 +219,7 @@ def ir(server: Probe, me: str, model: str) -> None:
         "Copy the file and the config of own_accelerated to own_fast: that is fast enough for the "
         "points. For the bonus, read the hints of a5.bonus.",
     ),
-    read="Read on: lecture 3, notebook 06, `Why does only one gain?`.",
+    read="Read on: lecture 3, notebook 06, `Where does the time go?`.",
 )
 def fast(server: Probe, me: str, model: str) -> None:
     """Your fastest model takes at most half the time of ONNX Runtime, and reads the same."""

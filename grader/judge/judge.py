@@ -56,7 +56,6 @@ from ..vocabulary.define import (
     load,
     reserved,
 )
-from ..vocabulary.failure import UNDECIDED
 from ..vocabulary.probe import Probe
 from ..vocabulary.results import CheckResult, Flag, Text
 
@@ -398,7 +397,7 @@ class _Judged:
         """The lines of the judge's output about the check."""
         yield Line(kind="check", check=self.result, me=own.find_id(self.values or {}))
         yield from (Line(kind="flag", flag=flag) for flag in self.flags)
-        if self.result.rationale == UNDECIDED:
+        if self.result.is_undecided:
             detail = f"{self.result.id} is not decided. The next run grades the submission again."
             yield Line(kind="flag", flag=Flag(kind="machine busy", detail=detail))
 
@@ -424,7 +423,7 @@ def _public(
     except _OutOfTime:
         result = _too_slow(check).late()
     claimed = found.result if found else None
-    is_judged = result.status != "waits" and result.rationale != UNDECIDED
+    is_judged = result.status != "waits" and not result.is_undecided
     if claimed and claimed.status == "passed" and result.credit < _ALIKE and is_judged:
         flags.append(
             Flag(

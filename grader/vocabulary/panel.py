@@ -6,7 +6,6 @@ import dataclasses
 import re
 from html import escape
 
-from .failure import UNDECIDED
 from .results import CheckResult, Status
 
 #: For each status: a sign for readers who see no colours, a word, and a colour of JupyterLab's
@@ -24,13 +23,13 @@ LOOKS: dict[Status, tuple[str, str, str]] = {
     "unfinished": ("◌", "begun, not finished", "var(--jp-warn-color1, #b26a00)"),
     "unreadable": ("?", "could not be read", "var(--jp-error-color1, #c62828)"),
 }
-#: The same for a check that a busy machine kept from a result: nothing broke.
+#: The same for a check that is undecided.
 _UNDECIDED = ("◌", "undecided", "var(--jp-warn-color1, #b26a00)")
 
 
 def look(result: CheckResult) -> tuple[str, str, str]:
     """Sign, word and colour of a result."""
-    return _UNDECIDED if result.rationale == UNDECIDED else LOOKS[result.status]
+    return _UNDECIDED if result.is_undecided else LOOKS[result.status]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from . import alias as aliases
+from .failure import UNDECIDED
 
 Status = (
     Literal["passed", "partial", "failed", "not attempted", "waits", "error", "no server"]
@@ -87,6 +88,11 @@ class CheckResult(_Record):
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     standing: Standing | None = None
     _is_late: bool = PrivateAttr(default=False)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a busy machine kept the check from a result: nothing broke."""
+        return self.rationale == UNDECIDED
 
     @property
     def is_late(self) -> bool:

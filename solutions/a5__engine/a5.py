@@ -439,7 +439,7 @@ for name, row in table.items():
 # server with a recent processor, always with full batches; and one with a GPU, on which you
 # measured nothing. What would you serve on each? Write about 150 words, with your own numbers from
 # the cell above. Profile `network.onnx` and `int8.onnx` in ONNX Runtime as in lecture 3, notebook
-# 06, `Why does only one gain?`. A person reads your answer.
+# 06, `Where does the time go?`. A person reads your answer.
 #
 # | points | for |
 # |---|---|
