@@ -90,7 +90,8 @@ def ratio(server: Probe, model: str, other: str, network: Network, *limits: floa
         np.concatenate([network.logits(pictures) for pictures in sent]),
         "the pictures that were sent",
         chance=True,
-        help="It must stay your network. How many digits change on your own pictures?",
+        help="It must stay your network. How many digits change on your own pictures? In int8, on "
+        "a processor without VNNI, reduce_range keeps sums from becoming too large.",
     )
     _compute(server, other, sent[0])
     taken: dict[str, list[float]] = {model: [], other: []}

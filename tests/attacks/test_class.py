@@ -369,7 +369,15 @@ def test_the_release_gets_nothing(graded_class: GradedClass) -> None:
 def test_the_marks_of_the_class(graded_class: GradedClass) -> None:
     """Points of checks and of a person, flags and late days, whatever way the work came in."""
     results = graded_class.classroom.results(s.ASSIGNMENT)
-    assert {who: earned(results[who]) for who in POINTS} == POINTS
+    others = {who: results[who] for who in POINTS if earned(results[who]) != POINTS[who]}
+    assert not others, {
+        who: [
+            (check.id, check.rationale, check.found)
+            for check in graded.verdict.checks
+            if check.credit < 1
+        ]
+        for who, graded in others.items()
+    }
     flags = {who: {flag.kind for flag in results[who].verdict.flags} for who in POINTS}
     assert {who: kinds for who, kinds in flags.items() if kinds} == FLAGS
     assert files_beside.PRINTED in outputs(results["s01"].notebook)

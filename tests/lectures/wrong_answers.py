@@ -189,7 +189,7 @@ ALMOST = [
     ),
     Wrong(
         "precision.calibrated",
-        _in_the_solution("precision.calibrated", "nodes_to_exclude=[LAST]", "reduce_range=False"),
+        _in_the_solution("precision.calibrated", ", nodes_to_exclude=[LAST]", ""),
         "verdicts are others",
     ),
     Wrong(
