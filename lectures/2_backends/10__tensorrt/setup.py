@@ -11,6 +11,7 @@ sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
 from __future__ import annotations
 
 import html
+import importlib.util
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from workbook import zoo
+from workbook.common.errors import WorkbookError
 from workbook.lessons import formats
 from workbook.lessons.shared import quiet
 from workbook.zoo import engines
@@ -88,7 +90,16 @@ def prepare(models: Path) -> None:
 
     `training.npy` has 256 pictures, `pictures.npy` the 200 of this lecture. Three models are for
     ONNX Runtime: `focus_fp32` has the network, `focus_fp16` and `focus_int8` lack a file yet.
+
+    Raises:
+        WorkbookError: the package `tensorrt_rtx` is not installed.
     """
+    if importlib.util.find_spec("tensorrt_rtx") is None:
+        raise WorkbookError(
+            "TensorRT for RTX is not installed: its licence lets no image contain it.",
+            todo="docs/operators.md, `The laptop image`, says how to add it to a container. In a "
+            "code space, read this notebook without running it: no other one needs it.",
+        )
     import onnx
     import torch
 

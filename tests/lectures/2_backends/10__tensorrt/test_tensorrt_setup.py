@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from workbook.backends.tensorrt.record import Record
 from workbook.common import paths
+from workbook.common.errors import WorkbookError
 from workbook.lessons import units
 from workbook.zoo import engines
 
@@ -124,3 +125,12 @@ def test_the_notebooks_program_has_the_names_of_ours() -> None:
     names = set(re.findall(r"(?:trt|builder|parser|profile|config)\.[A-Za-z_.]+", today))
     assert len(names) > 8
     assert not [name for name in names if name not in ours and name != "trt.Builder"]
+
+
+def test_without_tensorrt_the_first_cell_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(WorkbookError, match="not installed") as error:
+        setup.prepare(tmp_path)
+    assert "operators.md" in str(error.value)
