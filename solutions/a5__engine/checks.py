@@ -80,7 +80,7 @@ def fp16(server: Probe, me: str, fp16: Array) -> None:
         "come from camera.calibration. In the table, choose QDQ, QInt8 twice, convolutions alone, "
         "zero points of 0, and biases in fp32.",
         "quantize_static(source, target, reader, quant_format=QuantFormat.QDQ, per_channel=True, "
-        "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, "
+        "reduce_range=True, activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, "
         'op_types_to_quantize=["Conv"], extra_options={"ActivationSymmetric": True, '
         '"WeightSymmetric": True, "QuantizeBias": False}).',
     ),
