@@ -7,7 +7,7 @@
 #   make hub                    run JupyterHub for a class, each student with an own server
 #   make check                  format, lint, types, and the tests that need no server: three minutes
 #   make test                   set up, then the checks and the quick tests: twelve minutes
-#   make test ALL=yes           add vLLM and JupyterHub, then every check and test
+#   make test ALL=yes           add vLLM and JupyterHub, then all tests but those of `make mutants`
 #   make setup PYTHON=python3.12
 
 SHELL := /bin/bash
@@ -55,8 +55,8 @@ $(STAMP): $(LISTS) pyproject.toml
 		echo "         others: pyenv, with --enable-shared: docs/students.md, \"Linux\"),"; \
 		echo "         then run make again, with PYTHON=/path/to/python3.12 where it is not on PATH."; \
 		exit 1; }
-	@echo "Installing the course's packages into $(VENV): 2.5 GB to download, 6 GB of disk; with a fast network"
-	@echo "one to two minutes. The CUDA build of PyTorch takes some 4 GB more of each. uv keeps a copy of what it downloads."
+	@echo "Installing the course's packages into $(VENV): 2.5 GB to download, 8 GB of disk; with a fast network"
+	@echo "one to two minutes. With the CUDA build of PyTorch: 6.5 GB to download, 15 GB of disk."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 		echo "The virtual environment could not be made."; \
 		echo "  to do: Debian 12, Ubuntu 24.04: sudo apt install python3-venv; then delete $(VENV) and run make again."; \

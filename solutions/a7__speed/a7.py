@@ -54,8 +54,8 @@ from grader.vocabulary.notebook import check, deploy, hint
 # **Your network.** Your id decides its weights. In a class, write the id that your instructor knows
 # you by. If you study by yourself, leave it as it is.
 #
-# The class has a list of the fastest services. If you want to be in it, write a name of your own
-# choice, up to 24 characters; with `""` you are not in it. The list gives no points.
+# The class has a list of the fastest services. Write a name of your own choice for it, up to 24
+# characters; with `""` you stand there as "no name". The list gives no points.
 
 # %%
 me = "self-study"

@@ -395,6 +395,7 @@ def test_a_table_that_is_not_understood_is_reported(tmp_path: Path, text: str, w
     assert found == {}
     assert words in faults["Noten.csv"]
     assert "Moodle" in faults["Noten.csv"]
+    assert ("students.csv" in faults["Noten.csv"]) == ("no columns" in words or "other" in words)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ def test_readme_counts_the_notebooks() -> None:
     minutes = [*(one.minutes for one in lessons), float(str(start["minutes"]))]
     stated = f"There are {len(minutes)} of them, {min(minutes):g} to {max(minutes):g} minutes each"
     assert stated in README
+    theirs = sum(one.minutes for one in syllabus.entries() if one.folder == "assignments")
+    hours = f"{sum(minutes) / 60:.0f} hours", f"{theirs / 60:g}"
+    assert "lectures together take about {}, the seven assignments another {};".format(*hours) in (
+        " ".join(README.split())
+    )
+    assert "takes {} for the lectures and {} for the assignments".format(*hours) in STUDENTS
     begin = f"after the start page ({start['minutes']} minutes more)"
     assert begin in (paths.root() / "docs/students.md").read_text("utf-8")
 
@@ -69,6 +75,16 @@ def test_the_table_of_assignments_names_the_notebooks_that_they_ask_for() -> Non
             for notebook in re.findall(r"\b\d\d\b", part)
         }
         assert first == asked_for(name), name
+
+
+def test_each_assignment_comes_after_the_last_notebook_that_it_asks_for() -> None:
+    part = " ".join(STUDENTS.partition("**All of it**")[2].partition("\n\n")[0].split())
+    stated = {
+        name: after
+        for names, after in re.findall(r"(a\d(?: and a\d)?) after (\d/\d\d)", part)
+        for name in names.split(" and ")
+    }
+    assert stated == {one.short: max(asked_for(one.name)) for one in assignments.find()}
 
 
 def _from_docs(link: str) -> str:
