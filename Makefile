@@ -100,7 +100,7 @@ test: setup $(if $(filter-out no,$(ALL)),$(VLLM_STAMP) $(HUB_STAMP)) $(COMPILED)
 TESTS := not long$(if $(filter-out no,$(ALL)),, and (quick or not server))
 # The files with a marker: to read all files of tests takes each worker ten seconds.
 files = $$(grep -rl --include='*.py' 'mark\.$(1)\b' tests)
-# With all tests, tests/durations.csv gets how long they took, and what failed once: commit it.
+# With all tests, tests/durations.csv gets how long they took, and what failed once: for maintainers.
 record = $(if $(filter-out no,$(ALL)),--record $(1))
 
 # Tests drive real servers, on two cores with five workers. OpenMP's threads would wait for each
