@@ -21,7 +21,7 @@ CHANGES: dict[str, list[tuple[str, str]]] = {
     "07__cache": [("for _ in range(20)]", "for _ in range(12)]")],
     "07__model_repository_manager": [('"count": 3', '"count": 2')],
     "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],
-    "08__clients": [("seconds(400, 16)", "seconds(360, 16)")],
+    "08__clients": [("wire, 400, 16", "wire, 360, 16")],
     "08__fil": [("n_estimators=60", "n_estimators=40")],
     "08__metrics": [("[2] * 9 + [100]", "[2] * 9 + [150]")],
     "09__dali": [("files[:1]", "files[1:2]")],

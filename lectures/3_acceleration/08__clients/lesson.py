@@ -40,51 +40,18 @@ def blocking():
 
 
 # %% [markdown]
-# What do the two instances do meanwhile? The server's statistics tell it. They count since the model was loaded, so we read them before and after:
-
-# %% tags=["triton"]
-import time
-
-
-def counted():
-    """Pictures, executions, seconds in the queue, and seconds that instances computed."""
-    time.sleep(0.1)  # the server counts a request a moment after it has answered it
-    stats = client.get_inference_statistics("batched").model_stats[0]
-    # batch_stats counts an execution once; inference_stats counts it for each of its requests
-    computed = sum(batch.compute_infer.ns for batch in stats.batch_stats) / 1e9
-    queued = stats.inference_stats.queue.ns / 1e9
-    return np.array([stats.inference_count, stats.execution_count, queued, computed])
-
-
-# %% [markdown]
-# `measured` makes a row of a table for each block of code:
+# What do the two instances do? [measured.py](clients/measured.py) reads the server's statistics before and after a block of code, for a table:
 #
 # - `per s`: pictures answered per second;
-# - `busy instances`: the instances' computing time, divided by the time that passed; 2 is the most;
+# - `busy instances`: their computing time, divided by the time that passed; at most 2;
 # - `ms per picture`: the computing alone;
 # - `queue ms`: the wait before it;
 # - `batch`: the mean number of pictures in an execution.
 
 # %% tags=["triton"]
-from contextlib import contextmanager
-
+# %run clients/measured.py
 import pandas as pd
 
-rows = []
-
-
-@contextmanager
-def measured(name):
-    before, began = counted(), time.perf_counter()
-    yield
-    s = time.perf_counter() - began
-    n, executions, queued, computing = counted() - before
-    row = {"per s": n / s, "busy instances": computing / s, "ms per picture": 1000 * computing / n}
-    rows.append({"client": name, **row, "queue ms": 1000 * queued / n, "batch": n / executions})
-
-
-# %% tags=["triton"]
-rows.clear()
 blocking()  # a warm-up
 with measured("blocking"):
     blocking()
@@ -93,12 +60,12 @@ pd.DataFrame(rows).set_index("client").round(2)
 # %% [markdown]
 # ## Several under way
 #
-# While an answer travels, and while the program prepares the next picture, no instance computes. So send the next request before the answer is here.
+# One request keeps at most one instance busy, and none while it travels or is prepared. So send the next request before the answer is here.
 #
 # `async_infer` returns at once. When the answer arrives, the library calls a function of ours, the *callback*, in another thread. Requests that are sent and not yet answered are *under way*.
 
 # %% [markdown]
-# This client bounds how many are under way. `free` is a semaphore, a counter of permits: `acquire` takes one, and waits if none is left. The callback gives it back with `release`. A callback that raises before `release` loses its permit. So it only stores the answer, or the error in its place:
+# This client bounds how many are under way. `free` is a semaphore, a counter of permits: `acquire` takes one, and waits if none is left. The callback gives it back with `release`. If it raised before, the program would wait forever. So it only stores the answer, or the error in its place:
 
 # %%
 show("clients/callbacks.py")
@@ -159,37 +126,44 @@ claim(
 )
 
 # %% [markdown]
-# **The limit.** `per s` = 1000 × `busy instances` / `ms per picture`. At most 2 instances are busy: near 2, a further request mostly waits. So take the smallest bound whose `per s` is near that of 400.
+# **The limit.** `per s` = 1000 × `busy instances` / `ms per picture`. At most 2 instances are busy: near 2, a further request mostly waits. So double the bound until `per s` hardly grows.
 #
 # `ms per picture` decides, too. A larger batch may make a picture cheaper, cores with other work make it dearer.
 
 # %% [markdown]
 # ## asyncio
 #
-# A web service often has an *event loop*: one thread that goes on with another task while one waits. In such a program, each request is a task of its own, in place of a callback. Tasks need the client `tritonclient.grpc.aio`. With `infer` of `tritonclient.grpc`, the whole loop would wait. This file does what `callbacks.py` does:
+# Many web services use asyncio: one thread, the *event loop*, runs many functions (`async def`) in turns. At `await`, one waits and another goes on. Each running one is a *task*. A request in a task needs `tritonclient.grpc.aio`, because `infer` of `tritonclient.grpc` would stop the loop. This file does what `callbacks.py` does:
 
 # %%
 show("clients/tasks.py")
 
 # %% [markdown]
-# The `TaskGroup` at the end of the file waits until all its tasks are done. Does the server batch both kinds of requests? We send the pictures once in each way. One run says nothing about speed, so look at `batch`:
+# The `TaskGroup` at the end of the file waits until all its tasks are done. What if tasks use `tritonclient.grpc`? One run says nothing about speed, so compare `batch`:
 
 # %% tags=["triton"]
 # %run clients/tasks.py
+import asyncio
+
+
+async def ask_blocking(picture):
+    tensor = grpc.InferInput("image", picture.shape, "FP32").set_data_from_numpy(picture)
+    client.infer("batched", [tensor])  # of tritonclient.grpc
+
+
 rows.clear()
-with measured("callbacks"):
-    callbacks(address, "batched", pictures, 8)
-with measured("tasks"):
+with measured("grpc.aio"):
     await tasks(address, "batched", pictures, 8)
+with measured("grpc"):
+    await asyncio.gather(*(ask_blocking(picture) for picture in pictures))
 ways = pd.DataFrame(rows).set_index("client")
 ways.round(2)
 
 # %%
 claim(
-    ways["batch"].min() > 1.2,
-    f"The batcher joins the requests of both: callbacks in batches of "
-    f"{ways['batch']['callbacks']:.1f}, tasks of "
-    f"{ways['batch']['tasks']:.1f}.",
+    ways["batch"]["grpc.aio"] > 1.2 and ways["batch"]["grpc"] < 1.05,
+    f"With grpc.aio, the server gets batches of {ways['batch']['grpc.aio']:.1f}. With grpc, the "
+    f"tasks wait for each other: batches of {ways['batch']['grpc']:.1f}.",
     "Run the cell above again.",
     id="clients.ways",
 )
@@ -200,26 +174,19 @@ claim(
 # How many requests should be under way? That depends on the distance. [far.py](clients/far.py) stands for a long wire, as between two cities: it passes all bytes on 10 ms later, each way. We send pictures through it, first with 1 under way, then with 16:
 
 # %% tags=["triton"]
-import subprocess
-import sys
-from functools import partial
-from timeit import repeat
-
-wire = [sys.executable, "clients/far.py", address, "10"]
-relay = subprocess.Popen(wire, stdout=subprocess.PIPE, text=True)
-far = relay.stdout.readline().strip()  # the address of its near end
+# %run clients/far.py
+import time
 
 
-def seconds(count, under_way):
-    """Seconds per picture, of the faster of two runs."""
-    send = partial(callbacks, far, "batched", pictures[:count], under_way)
-    return min(repeat(send, number=1, repeat=2)) / count
+def seconds(wire, count, under_way):
+    """Seconds per picture."""
+    began = time.perf_counter()
+    callbacks(wire, "batched", pictures[:count], under_way)
+    return (time.perf_counter() - began) / count
 
 
-try:
-    alone_s, sixteen_s = seconds(30, 1), seconds(400, 16)
-finally:
-    relay.terminate()
+with far(address, ms=10) as wire:
+    alone_s, sixteen_s = seconds(wire, 100, 1), seconds(wire, 400, 16)
 
 # %%
 claim(
@@ -236,24 +203,29 @@ claim(
 # %% [markdown]
 # ## One request fails
 #
-# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) use a TaskGroup without a bound and without `try`. Here their code is changed only so that it runs. It sends 100 numbers to the model [remote](models/remote/1/model.py), which stands for a call to another service: it sleeps 40 ms, for up to four numbers at a time.
+# [The slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) use a TaskGroup without a bound and without `try`. Below is their code, corrected so that it runs. The model [remote](models/remote/1/model.py) stands for a call to another service: it sleeps 40 ms, for up to four numbers at a time.
 
 
 # %% tags=["triton"]
-import asyncio
-
 import tritonclient.grpc.aio as grpc_aio
 from tritonclient.utils import InferenceServerException
 
 
-async def group(numbers):
+async def group(tensors):
     async with grpc_aio.InferenceServerClient(address) as other, asyncio.TaskGroup() as tg:
-        sent = [tg.create_task(other.infer("remote", [number])) for number in numbers]
+        sent = [tg.create_task(other.infer("remote", [tensor])) for tensor in tensors]
     return [await task for task in sent]
 
 
+def ended():
+    """How many requests `remote` has answered, and how many have failed."""
+    time.sleep(1)  # until it has ended all
+    stats = client.get_inference_statistics("remote").model_stats[0].inference_stats
+    return np.array([stats.success.count, stats.fail.count])
+
+
 # %% [markdown]
-# One of the 100 arrays has a wrong shape: two numbers in place of one. First `group` sends all 100, then `tasks`, with 8 under way:
+# Of 100 arrays, one has a wrong shape: two numbers in place of one. First `group` sends all 100, then `tasks`, with 8 under way:
 
 # %% tags=["triton"]
 numbers = list(np.ones((100, 1, 1), np.float32))
@@ -274,38 +246,30 @@ predict(
 
 
 # %% tags=["triton"]
-def ended():
-    """How many requests `remote` has answered, and how many were dropped from its queue."""
-    time.sleep(1)  # until it has ended all
-    stats = client.get_inference_statistics("remote").model_stats[0].inference_stats
-    return np.array([stats.success.count, stats.fail.count])
-
-
 before, got = ended(), []
+tensors = [grpc.InferInput("X", x.shape, "FP32").set_data_from_numpy(x) for x in numbers]
 try:
-    got = await group(
-        [grpc.InferInput("X", x.shape, "FP32").set_data_from_numpy(x) for x in numbers]
-    )
+    got = await group(tensors)
 except* InferenceServerException as errors:
     print(errors.exceptions[0].message()[:75], "…")
-computed, dropped = ended() - before
-print(f"{len(got)} answers; the server computed {computed}, and dropped {dropped}")
+computed, failed = ended() - before
+print(f"{len(got)} answers; on the server, {computed} were computed, and {failed} failed")
 
 # %% tags=["triton"]
 earlier = ended()
 returned = await tasks(address, "remote", numbers, 8, ("X", "Y"))
 right = sum(not isinstance(each, Exception) for each in returned)
-all_computed, none_dropped = ended() - earlier
-print(f"{right} answers; the server computed {all_computed}, and dropped {none_dropped}")
+computed_now, failed_now = ended() - earlier
+print(f"{right} answers; on the server, {computed_now} were computed, and {failed_now} failed")
 
 # %%
 how_many = "none" if not got else "99" if len(got) == 99 else "those that came before the error"
 refused = Premise(len(numbers) - right == 1, f"{len(numbers) - right} of 100 requests were refused")
 compare("clients.group", how_many, premise=refused)
 claim(
-    not got and computed > 0 and right == all_computed == 99,
+    not got and computed > 0 and right == computed_now == 99,
     f"The TaskGroup lost all answers: the server computed {computed} for nothing, and dropped "
-    f"{dropped}. With the error returned, {right} answers came.",
+    f"{failed}. With the error returned, {right} answers came.",
     "Run the cells of this section again.",
     premise=refused,
     id="clients.group",
@@ -334,9 +298,9 @@ claim(
 # %% [markdown]
 # ## Three more things
 #
-# - A client object keeps its connection open. Make one per program, not one per request.
-# - A client on the server's machine can put tensors into *shared memory*: they do not go through the socket ([lecture 1](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory) measures it).
-# - A gRPC *stream* carries many requests and answers: [notebook 09](../09__sequences_and_streams/09__sequences_and_streams.ipynb).
+# - Keep one client, and with it its connection. Threads may share it with gRPC, not with HTTP.
+# - A client on the server's machine can pass tensors in *shared memory*, without the socket ([lecture 1](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory) measures it).
+# - `client_timeout=5` in gRPC's `infer` ends a wait after 5 s. Without it, a server that hangs keeps the permit.
 
 # %% [markdown]
 # ## The step
@@ -369,7 +333,7 @@ task("clients.own", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program sends files to your model: each is a batch for its first input. One worker per request under way takes the next file when it has its answer. So it needs no semaphore, and no more files than workers are in memory. Here, one file has a wrong shape:
+# This program sends files to your model: each is a batch for its first input. Each of `UNDER_WAY` workers sends a file, waits, and takes the next. So it needs no semaphore, and few files are in memory. Here, one file has a wrong shape:
 
 # %%
 show("at_work/send_folder.py")

@@ -10,13 +10,13 @@ import tritonclient.grpc.aio as grpc_aio
 from tritonclient.utils import np_to_triton_dtype
 
 model, under_way, *files = sys.argv[1:]
-left = iter(files)  # for all workers
+left = iter(files)  # all workers take from it
 
 
 async def worker(client, name, output):
     for file in left:
         try:
-            array = np.load(file)
+            array = await asyncio.to_thread(np.load, file)  # the others go on
             tensor = grpc.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
             result = await client.infer(model, [tensor.set_data_from_numpy(array)])
             answer = result.as_numpy(output)  # an array: use it or store it here
