@@ -38,9 +38,9 @@ print(setup.engine())  # without `make vllm`, Transformers answers in vLLM's pla
 # echo '-- arguments of engine:'; cat engine/1/model.json
 
 # %% [markdown]
-# A user sees two times: from the question to the *first token* (TTFT), and *between tokens* (inter-token latency).
+# A user sees two times: to the *first token* (TTFT, time to first token), and *between tokens* (inter-token latency).
 #
-# `ask` sends a request to `generate_stream`, which answers piece by piece, and notes when each comes. One user asks each deployment, once to warm up and five times; the best counts. `one` and `static` send it all at once: `NaN` between tokens.
+# `ask` sends a request to `generate_stream`, and notes when each piece of the answer comes. One user asks each deployment six times; of the last five, the best counts. `one` and `static` send one piece, at the end: `NaN` between tokens.
 
 # %% tags=["triton"]
 import json
@@ -77,10 +77,9 @@ def alone(model, tokens=16):
 
 
 names = ["one", "static", "engine"]
-columns = ["first token, ms", "between tokens, ms", "tokens per s"]
-tries = [pd.DataFrame([alone(name) for name in names], names, columns) for _ in range(6)][1:]
-best = pd.concat(tries).groupby(level=0, sort=False).min()
-best["tokens per s"] = pd.concat(tries)["tokens per s"].groupby(level=0).max()
+columns = {"first token, ms": "min", "between tokens, ms": "min", "tokens per s": "max"}
+tries = [pd.DataFrame(map(alone, names), names, [*columns]) for _ in range(6)][1:]
+best = pd.concat(tries).groupby(level=0, sort=False).agg(columns)
 best.round(1)
 
 # %%
@@ -99,7 +98,7 @@ claim(
 # %% [markdown]
 # ## Eight users
 #
-# Eight users ask for 16 answers, of 4 to 64 tokens. In `static`, Triton's dynamic batcher gives up to eight requests to one call of Hugging Face's `generate`. It pads the prompts to one length, a *row* each. Then each step makes one more token for every row.
+# Eight users ask for 16 answers, of 4 to 64 tokens. In `static`, Triton's dynamic batcher gives up to eight requests to one call of Hugging Face's `generate`. There each prompt is a *row*, padded to one length. Each step makes one more token for every row.
 
 # %%
 predict(
@@ -162,8 +161,8 @@ compare("serving.short", ready, premise=full)
 faster = short(runs["static"]) / short(runs["engine"])
 claim(
     useful < 0.8 and faster > setup.limit(1.8, without_vllm=1),
-    f"By the lengths of the answers, {useful:.0%} of static's tokens were asked for. A short answer "
-    f"took ×{faster:.1f} as long as in engine.",
+    f"Of the tokens that static computed, {useful:.0%} were asked for. A short answer took "
+    f"×{faster:.1f} as long as in engine.",
     "Run the cells of this section again.",
     premise=full,
     id="serving.static",
@@ -172,12 +171,12 @@ claim(
 # %% [markdown]
 # In the picture, all answers of a *static* batch end together: who wanted few tokens waits for who wanted many.
 #
-# vLLM chooses anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching*. But `engine` has all cores, too. How much of its gain is the batching?
+# vLLM chooses anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching* (lecture 2). But `engine` has all cores, too. How much of its gain is the batching?
 
 # %% [markdown]
 # ## The Llama page's table
 #
-# If all answers have 12 tokens, a static batch loses nothing at its end. We add `two` (`one` with two instances) and `engine alone` (one user). The second table adds what [the Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured on a GPU, and a newer GPU (–: not measured). The networks differ, so compare only the gains, in brackets.
+# If all answers have 12 tokens, a static batch loses nothing at its end. We add `two` (`one` with two instances) and `engine alone` (one user). The second table adds [the Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course)'s GPU, and a newer one (–: not measured). The networks differ, so compare only the gains, in brackets.
 
 # %% tags=["triton"]
 rates = {name: [] for name in ("one", "two", "static", "engine alone", "engine")}
@@ -206,7 +205,7 @@ claim(
 )
 
 # %% [markdown]
-# Compare the claim's last two gains. With answers of one length, only its cores and its program can make `engine` faster; with different lengths, its batching does, too.
+# With answers of one length, only its cores and its program make `engine` faster; with different lengths, its batching does, too. Its part is the claim's last gain, divided by the one before.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
@@ -217,17 +216,17 @@ claim(
 # %% [markdown]
 # ## Your own loop
 #
-# Without an engine, you write the loop, as [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) does: a Python model asks another one (BLS), here `step`:
+# If no engine supports your model, write the loop, as [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) does: a Python model asks another (BLS), here `step`:
 #
 # ```python
 # for _ in range(count):
 #     scores, present = step(text[done:], past)  # a request to the network
 #     if self.cache:
 #         past, done = present, len(text)
-#     text.append(draw(scores, top_p, random))  # top-p: one of the likeliest
+#     text.append(draw(scores, top_p, random))  # one of the likeliest
 # ```
 #
-# `past` holds *keys and values*: what the network has computed for the first `done` tokens of `text`. [loop](models/loop/1/model.py) sends them with the new token, and keeps those that come back, `present`. `whole` sends the whole text.
+# `past` holds *keys and values*: what the network computed for the first `done` tokens of `text`. [loop](models/loop/1/model.py) sends them with the new token, and keeps those that come back, `present`. `whole` sends the whole text.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -237,9 +236,9 @@ claim(
 
 
 # %% tags=["triton"]
-def write(model, text, count=16):
+def write(model, length, count=16):
     """Send a text of this many tokens to a loop; return the answer's milliseconds."""
-    ids = np.random.default_rng(text).integers(10, 2000, text).tolist()
+    ids = np.random.default_rng(length).integers(10, 2000, length).tolist()
     tensors = (("ids", "INT64", ids), ("count", "INT32", [count]), ("top_p", "FP32", [0.9]))
     inputs = [dict(name=n, datatype=t, shape=[len(data)], data=data) for n, t, data in tensors]
     began = time.perf_counter()
@@ -259,11 +258,11 @@ predict_curve(
 
 
 # %% tags=["triton"]
-texts = [25, 100, 200, 400]
+before = [25, 100, 200, 400]
 rounds_of_loops = [
-    {name: [write(name, n) for n in texts] for name in ("loop", "whole")} for _ in "1234"
+    {name: [write(name, n) for n in before] for name in ("loop", "whole")} for _ in "1234"
 ]
-ms = pd.concat(pd.DataFrame(each, texts) for each in rounds_of_loops[1:]).groupby(level=0).min()
+ms = pd.concat(pd.DataFrame(each, before) for each in rounds_of_loops[1:]).groupby(level=0).min()
 ms.round(0)  # of an answer of 16 tokens, the best of three; a row per length of the text before it
 
 # %%
@@ -272,7 +271,7 @@ grows = Premise(
     ms["whole"].is_monotonic_increasing and ms["loop"][25] < ms["loop"][400],
     "other programs took the cores",
 )
-compare_curve("serving.cache", texts, times, premise=grows)
+compare_curve("serving.cache", before, times, premise=grows)
 claim(
     times[400] > 2 and times[400] > 1.3 * times[25],
     f"After 400 tokens of text, whole takes ×{times[400]:.1f} as long as loop, after 25 "
@@ -283,7 +282,7 @@ claim(
 )
 
 # %% [markdown]
-# After 400 tokens of text, `loop` sends 400 + 15 tokens to the network, `whole` 400 + 401 + … + 415: 16 times as many. It gains less than ×16: each request has a price, and `loop` sends and receives all keys and values.
+# After 400 tokens, `loop` sends 400 + 15 tokens to the network, `whole` 400 + 401 + … + 415: ×16. After 25 it is ×13, but so few tokens cost little: the price per request counts more. And `loop` also sends keys and values.
 #
 # ## A long prompt
 #
@@ -330,16 +329,16 @@ def meanwhile(count):
 
 
 # %% tags=["triton"]
-columns_of_gaps = ["usual gap", "longest gap", "the fifth's first token", "its answer"]
+columns_of_gaps = ["usual gap", "longest gap", "the fifth's first token", "the fifth's answer"]
 rounds = {count: [meanwhile(count) for _ in "123"] for count in (10, 400)}
 pauses = pd.DataFrame(
     {count: np.min(found, axis=0) for count, found in rounds.items()}, columns_of_gaps
 )
-pauses.T.round(0)  # in ms
+pauses.T.round(0).rename_axis("tokens of the prompt")  # in ms
 
 # %%
 longest = pauses.loc["longest gap"] / pauses.loc["usual gap"]
-stopped = pauses.loc["longest gap"] / pauses.loc["its answer"]
+stopped = pauses.loc["longest gap"] / pauses.loc["the fifth's answer"]
 pause = (
     "a pause, several times as long as usual"
     if stopped[400] < 0.7
@@ -359,11 +358,9 @@ claim(
 )
 
 # %% [markdown]
-# A step of vLLM makes one token for each answer under way. The step that takes in a new prompt also computes all its tokens: the *prefill*. All wait for its end: compare the longest gap with the fifth's first token.
+# A step of vLLM makes one token for each answer under way. The step that takes in a new prompt also reads all of it: the *prefill*. All wait for its end: the longest gap is most of the fifth's wait.
 #
 # ## A prompt that was answered
-#
-# vLLM keeps the keys and values of prompts that it has answered.
 
 # %%
 predict(
@@ -384,7 +381,7 @@ firsts = []
 for _ in range(5):
     text = prompt(400)
     texts_of = {"new": text, "equal": text, "other last word": text.rsplit(" ", 1)[0] + " def"}
-    texts_of["other first word"] = "class" + text[3:]
+    texts_of["other first word"] = "class" + text[3:]  # not "the"
     ms_of = {}
     for kind, each in texts_of.items():
         sent, first = ask("engine", each, 2)[:2]
@@ -410,12 +407,12 @@ claim(
 )
 
 # %% [markdown]
-# Keys and values of a token depend on all tokens before it. So put first what all prompts share, and a name or the time last. This is *prefix caching*. vLLM keeps full blocks only, here of 128 tokens (`block_size` in `model.json`; often 16 on GPUs): nothing of `prompt(100)`.
+# vLLM keeps the keys and values of prompts that it has answered (*prefix caching*). Those of a token depend on all tokens before it. So put first what all prompts share, and a name or the time last. It keeps full blocks only, here of 128 tokens (`block_size` in `model.json`; often 16 on GPUs): nothing of `prompt(100)`.
 
 # %% [markdown]
 # ## Your turn
 #
-# A long prompt stops the other answers. vLLM can also read it in parts, a part per step. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits the tokens of a step? It must not be below `max_num_seqs`: add both to `{models}/engine/1/model.json` in your own cell (`%%writefile`), and load `engine` like `whole`.
+# A long prompt stops the other answers. vLLM reads it in parts if a step may have fewer tokens; by default, it may have thousands. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits them? It must not be below `max_num_seqs`. Write all six arguments in a new cell, `%%writefile {models}/engine/1/model.json`, and run `lab.load("engine")`.
 
 # %%
 task("serving.pause", server=lab)
@@ -431,8 +428,8 @@ task("serving.pause", server=lab)
 # %% [markdown]
 # ## What to remember
 #
-# - Measure two times: to the first token, and between tokens, with long and short answers together.
-# - A static batch ends with its longest answer. In a continuous batch, a new request takes the place of a complete answer.
+# - Measure the time to the first token and between tokens, with long and short answers together.
+# - Take an engine with continuous batching: a new request takes a complete answer's place. A static batch waits for its longest answer.
 # - Keep keys and values. A long prompt makes the others wait; a beginning that prompts share is computed once.
 
 # %% [markdown]

@@ -41,10 +41,11 @@ def start(folder: Path) -> Server:
     "serving.pause",
     hints=(
         "A step computes a token for each answer under way, and all tokens of a new prompt. Which "
-        "argument in `{models}/engine/1/model.json` limits the tokens of one step? Look into the "
-        "list of vLLM's engine arguments, which the text above the task links to.",
+        "argument limits the tokens of one step? Look into the list of vLLM's engine arguments, "
+        "which the text above the task links to.",
         "The limit must not be below the number of requests that may be under way, which "
-        "`max_num_seqs` sets. Eight are enough here.",
+        "`max_num_seqs` sets. Eight are enough here. Both stand in `{models}/engine/1/model.json`, "
+        "beside the four arguments that it has.",
         "400 tokens in 5 to 16 steps: between 30 and 80 tokens per step.",
     ),
 )

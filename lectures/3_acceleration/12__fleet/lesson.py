@@ -68,7 +68,7 @@ predict(
 # In the table, `busy` is the share of the time in which a server computes.
 
 # %% tags=["triton"]
-peak = arrivals(lambda second: 6.3 + 0 * second, until=3600, seed=1)  # 6.3 in each second
+peak = arrivals(lambda second: 6.3, until=3600, seed=1)  # 6.3 in each second
 peak_kinds, peak_s = choose_kinds(len(peak))
 sizes = {}
 for servers in (4, 5, 6, 7, 8, 30):
@@ -79,6 +79,7 @@ sizes.round(2)
 
 # %%
 enough = int(sizes.index[sizes["preview"] <= 2].min())
+fewer = sizes.index[sizes.index < enough].max()
 compare(
     "fleet.size",
     "4: then they are busy in 90% of the time"
@@ -89,9 +90,10 @@ compare(
     premise=Premise(len(peak) > 20_000, "too few requests"),
 )
 claim(
-    enough > 5 and sizes["final"][30] > 2.9,
-    f"{enough} servers keep the promise; with 4, p99 of previews is {sizes['preview'][4]:.0f} s. And 30 "
-    f"servers leave p99 of final pictures at {sizes['final'][30]:.1f} s.",
+    enough == 8 and sizes["final"][30] > 2.9,
+    f"{enough} servers keep the promise. With {fewer}, p99 of previews is {sizes['preview'][fewer]:.1f} "
+    f"s, with 4 {sizes['preview'][4]:.0f} s. And 30 servers leave p99 of final pictures at "
+    f"{sizes['final'][30]:.1f} s.",
     "Run the cell above again.",
     id="fleet.size",
 )
@@ -101,7 +103,7 @@ claim(
 #
 # ## Servers on demand
 #
-# Eight servers are needed in the evening only. An *autoscaler* changes their number. Like [Kubernetes'](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), ours wants servers × measured / target. It measures the mean wait in the queue; the target is 0.1 s. If requests wait 0.2 s, it wants twice as many servers.
+# Only the evening needs eight servers. An *autoscaler* changes their number. Like [Kubernetes'](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/), ours wants servers × measured / target. It measures the mean wait in the queue (`nv_inference_queue_duration_us`); the target is 0.1 s. If requests wait 0.2 s, it wants twice as many servers.
 
 # %%
 predict(
@@ -166,7 +168,7 @@ claim(
 setup.draw_day(rate, fleets)
 
 # %% [markdown]
-# While a new server starts, requests wait, and the autoscaler orders more servers than are needed (the picture). So make the start short: a small container, weights on a local disk.
+# While a server starts, requests wait, and the autoscaler orders too many (picture). So make the start short: a small container, local weights. Even one minute breaks the worst hour's promise.
 #
 # ## Which balancing?
 #
@@ -196,7 +198,7 @@ predict(
 # }
 # ```
 #
-# `{$TRITON_3}` is the third server's address. `least_conn` is Caddy's name for `least_outstanding`. The client sends the header `Kind`.
+# `@final` names requests with the header `Kind: final`, which the client sends; for a model, write `path /v2/models/NAME/*`. `{$TRITON_3}` is the third server's address. `least_conn` is `least_outstanding`.
 
 # %% [markdown]
 # From [visitors.py](clients/visitors.py), `proxy` lets Caddy read another file. `visit` sends each request to the proxy at its time, and returns a row for each; `s` is the time until the answer.
@@ -205,7 +207,7 @@ predict(
 
 # %% tags=["triton"]
 # %run clients/visitors.py
-times = arrivals(lambda second: 25 + 0 * second, until=45, seed=5)  # 25 per second, for 45 s
+times = arrivals(lambda second: 25, until=45, seed=5)  # 25 per second, for 45 s
 kinds, full_s = choose_kinds(len(times), seed=55)
 sleeps = full_s / 10
 ways = {
@@ -233,9 +235,9 @@ compare(
 )
 
 # %% [markdown]
-# By kind, no preview stands behind a final picture. The price: final pictures wait longer, since one server takes them all.
+# Which ways keep 200 ms? By kind, no preview waits for a final picture. The price: these wait longer, since one server has them all.
 #
-# **Does the simulation queue like the proxy?** It gets the times at which the requests were sent, and how long each took the model. Among equal servers it chooses at random: we take the median of 20 runs.
+# **Is the simulation right?** It gets the times at which the requests were sent, and how long each took the model. Among equal servers it chooses at random: we take the median of 20 runs.
 
 # %% tags=["triton"]
 places = {"preview": [0, 1], "final": [2]}  # by kind: the numbers of the servers for each
@@ -264,7 +266,7 @@ claim(
 # %% [markdown]
 # ## A server dies
 #
-# The proxy reads [bare.Caddyfile](clients/bare.Caddyfile) again: the fewest requests under way, and nothing about servers that do not answer.
+# The proxy reads [bare.Caddyfile](clients/bare.Caddyfile) again: it chooses the server with the fewest requests under way.
 #
 # After about 1.5 s, one of the three servers is killed. The requests that it has then are lost, and not counted. Which share of the requests sent after 2 s fails?
 
@@ -281,7 +283,7 @@ predict(
 )
 
 # %%
-crowd = times[times < 9] / 1.5  # 1.5 times as many: idle servers would tie with the dead one
+crowd = times[times < 9] / 1.5  # 1.5 times as many per second
 
 
 def failed_share(file):
@@ -315,7 +317,7 @@ compare("fleet.death", lost, premise=Premise(bare > 0, "the server did not die i
 # health_interval 500ms
 # ```
 #
-# Every 500 ms, the proxy asks each server on the path in `TRITON_HEALTH`, by default `/v2/health/ready`. Who does not say 200 gets no requests. Until that check, before our count, `lb_retries` sends a refused request to another server.
+# Every 500 ms, the proxy asks each server on the path in `TRITON_HEALTH`, by default `/v2/health/ready`. A server that does not say 200 gets no requests. Until then, `lb_retries` sends a refused one to another (not counted here).
 
 # %%
 checked = failed_share("Caddyfile")
@@ -333,7 +335,7 @@ claim(
 # %% [markdown]
 # ## A server that is loading
 #
-# A server may run and yet not answer, because its model is loading. Triton tells its state on three paths. `health/live`: the process runs. `health/ready`: no model is loading, and none has failed. `models/draw/ready`: the model `draw` is loaded.
+# A server may run and yet not answer, while its model loads. Triton has three paths. `health/live`: the process runs. `health/ready`, with `--strict-readiness=true` (Triton's default): no model is loading, and none has failed. `models/draw/ready`: the model `draw` is loaded.
 #
 # We let the third server load `draw` again, which shall take 5 s, and ask:
 
@@ -402,9 +404,9 @@ claim(
 #             httpGet: {path: /v2/health/ready, port: http}
 # ```
 #
-# Until the first answer only the *startup* probe asks, here for up to ten minutes. Then a server that is not *live* for a minute is started again; one that is not *ready* gets no requests.
+# Until the first answer only the *startup* probe asks, up to ten minutes. Then a server that is not *live* for a minute starts again; one not *ready* gets no requests. A Service spreads connections, and [gRPC keeps one](https://kubernetes.io/blog/2018/11/07/grpc-load-balancing-on-kubernetes-without-tears/): keep the proxy.
 #
-# <details><summary>Update, autoscaler, and who chooses the server</summary>
+# <details><summary>Update and autoscaler</summary>
 #
 # ```yaml
 #     rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
@@ -416,14 +418,14 @@ claim(
 #         target: {type: AverageValue, averageValue: "50000"}
 # ```
 #
-# For a new version, one new server starts first. When it is ready, an old one goes, and so on. The autoscaler wants one to four servers, and a mean wait of 50 ms, which prometheus-adapter computes. A Service spreads connections, not requests, and [gRPC keeps one](https://kubernetes.io/blog/2018/11/07/grpc-load-balancing-on-kubernetes-without-tears/): keep the proxy.
+# For a new version, one new server starts first. When it is ready, an old one goes, and so on; with a broken model, the old ones stay. The autoscaler wants one to four servers, and a mean wait of 50 ms, which prometheus-adapter computes.
 #
 # </details>
 
 # %% [markdown]
 # ## Your turn
 #
-# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Change `{models}/Caddyfile`, a copy of the one above, by `%%writefile` in a new cell: requests shall reach the servers that have `draw`, and no other. Then run this cell again: it reloads the file, and checks.
+# The cell loads a new, broken model, `report`, on each server, and takes `draw` from the third. Now nobody gets an answer. Copy all of `clients/Caddyfile` into a new cell, below `%%writefile {models}/Caddyfile`, and change it: requests shall reach the servers that have `draw`, no other. Then run this cell again.
 
 # %%
 setup.spoil(lab)
@@ -433,7 +435,7 @@ task("fleet.healthy", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Take the log of your busiest hour: when each request came, its kind, and how long a server computed it (from [a trace](../../1_architecture/03__schedulers/03__schedulers.ipynb)). [how_many.py](at_work/how_many.py) adds servers to a simulated fleet until the promise is kept. For n instances, add n to the command; it knows no batches.
+# Take a CSV of your busiest hour: `arrival`, `kind`, `seconds` (computed), both times in seconds ([a trace](../../1_architecture/03__schedulers/03__schedulers.ipynb) has nanoseconds). [how_many.py](at_work/how_many.py) adds servers to a simulated fleet until the promise is kept. For n instances, add n to the command; it knows no batches.
 #
 # Here: the hour at eight.
 
@@ -466,6 +468,6 @@ log.to_csv(models / "log.csv", index=False)
 #
 # <details><summary>All servers answer, and yet Kubernetes sends them nothing. Where do you look?</summary>
 #
-# At the readiness probe, `/v2/health/ready`. With `--strict-readiness=true`, as on our servers, one model that does not load makes a server not ready.
+# At the readiness probe, `/v2/health/ready`. With `--strict-readiness=true`, one model that does not load makes a server not ready. Ask for the model that you need, `/v2/models/NAME/ready`.
 #
 # </details>

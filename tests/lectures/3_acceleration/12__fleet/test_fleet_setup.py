@@ -1,11 +1,16 @@
-"""The premise of 12__fleet, its picture, and the lines of the manifest that it shows."""
+"""The premise of 12__fleet, its picture, the manifest's lines that it shows, and how_many.py."""
 
 from __future__ import annotations
 
 import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from workbook.common import paths
 from workbook.lessons import units
@@ -38,3 +43,30 @@ def test_the_excerpts_are_those_of_the_manifest() -> None:
     for excerpt in excerpts:
         for part in re.sub(r"(?m)^# ", "", excerpt).split("…\n"):
             assert part in manifest, part
+
+
+def how_many(folder: Path, monkeypatch: pytest.MonkeyPatch, arrival: Any, slo: str) -> None:
+    """Run how_many.py for 100 requests per second, of 50 ms each."""
+    log = pd.DataFrame({"arrival": arrival, "kind": "preview", "seconds": 0.05})
+    log.to_csv(folder / "log.csv", index=False)
+    monkeypatch.setattr(sys, "argv", ["how_many.py", str(folder / "log.csv"), "preview", slo])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path(str(HOME / "at_work/how_many.py"))
+
+
+def test_the_log_may_have_a_clock_s_times_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrival = fleet.arrivals(lambda second: 100, until=30, seed=1)
+    how_many(tmp_path, monkeypatch, arrival, "0.1")
+    expected = capsys.readouterr().out
+    assert expected.startswith(("5 servers", "6 servers"))  # five are busy on average
+    how_many(tmp_path, monkeypatch, 1.8e9 + arrival[::-1], "0.1")
+    assert capsys.readouterr().out == expected
+
+
+def test_a_promise_shorter_than_the_computing_has_no_number_of_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match="more servers do not help"):
+        how_many(tmp_path, monkeypatch, np.arange(0, 9, 0.01), "0.04")
