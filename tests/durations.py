@@ -1,9 +1,9 @@
 """Record how long tests take, and which failed once and then passed alone: tests/durations.csv.
 
-`make test ALL=yes` writes the table, and maintainers commit it. A row is a group of tests that one worker runs
-(scheduling.py), with its seconds while other workers run too. A row of a single test also has the
-days on which the test failed beside others and then passed alone. On the third such day
-tests/test_durations.py fails: fix or rewrite the test, and remove the days from the table.
+`make test ALL=yes` writes the table, and maintainers commit it. A row is a group of tests that one
+worker runs (scheduling.py), with its seconds while other workers run too. A row of a single test
+also has the days on which the test failed beside others and then passed alone. On the third such
+day tests/test_durations.py fails: fix or rewrite the test, and remove the days from the table.
 """
 
 from __future__ import annotations

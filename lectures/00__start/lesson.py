@@ -182,7 +182,7 @@ syllabus.table()
 syllabus.routes()
 
 # %% [markdown]
-# The link *Next* at a notebook's end follows the syllabus. On a path, come back to this table.
+# The link *Next* at a notebook's end follows the syllabus. On a path, come back to this table. If you do all of it: assignment 1 after 2/02, 2 after 2/08, 3 and 6 after 2/12, 4 after 2/13, 5 after 3/06, 7 after 3/11.
 
 # %% [markdown]
 # ## The documents behind the course

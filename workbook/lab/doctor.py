@@ -210,7 +210,7 @@ def _space() -> Iterator[Finding]:
         f"{memory:.0f} GiB",
         ""
         if enough
-        else "Load fewer models at once: `workbook serve --models square,digits_onnx`.",
+        else "Load fewer models: `workbook stop`, then `workbook serve --detach --models square`.",
     )
     shm = Path("/dev/shm")
     if not (shm.is_dir() and os.access(shm, os.W_OK)):
@@ -323,7 +323,8 @@ def _bubblewrap() -> Finding:
         "bubblewrap",
         "note",
         f"{system or wheel} can make no namespaces here, so submissions cannot be graded",
-        "`grader autograde` says why, and what to change. Everything else works without it.",
+        "For your own work: `make grade OPTIONS=--unsandboxed`. In a class `grader autograde` says "
+        "why, and what to change. Everything else works without it.",
     )
 
 
