@@ -40,7 +40,7 @@ def blocking():
 
 
 # %% [markdown]
-# What do the two instances do? [measured.py](clients/measured.py) reads the server's statistics before and after a block of code, for a table:
+# What do the two instances do? [measured.py](clients/measured.py) reads the server's statistics before and after a block of code, and adds to `rows`:
 #
 # - `per s`: pictures answered per second;
 # - `busy instances`: their computing time, divided by the time that passed; at most 2;
@@ -139,7 +139,7 @@ claim(
 show("clients/tasks.py")
 
 # %% [markdown]
-# The `TaskGroup` at the end of the file waits until all its tasks are done. What if tasks use `tritonclient.grpc`? One run says nothing about speed, so compare `batch`:
+# The `TaskGroup` (from Python 3.11 on) at the end of the file waits until all its tasks are done. What if tasks use `tritonclient.grpc`? Where eight requests are under way, some share a batch, so compare `batch`:
 
 # %% tags=["triton"]
 # %run clients/tasks.py
@@ -218,7 +218,7 @@ async def group(tensors):
 
 
 def ended():
-    """How many requests `remote` has answered, and how many have failed."""
+    """How many requests `remote` has computed, and how many it has dropped."""
     time.sleep(1)  # until it has ended all
     stats = client.get_inference_statistics("remote").model_stats[0].inference_stats
     return np.array([stats.success.count, stats.fail.count])
@@ -235,11 +235,11 @@ numbers[40] = np.ones((1, 2), np.float32)  # a wrong shape
 predict(
     "clients.group",
     "The TaskGroup starts a task for each of the 100 requests, and waits for all of them. The server "
-    "refuses one request at once. How many answers does the program get?",
+    "refuses one of them immediately. How many answers does the program get?",
     {
         "99": "An error that leaves a task ends the whole group: the other tasks are cancelled.",
-        "those that came before the error": "Their tasks were done, but `async with` raises, so "
-        "the line that collects the results is never reached.",
+        "40: those that were sent before it": "The group cancels every task that is not done, "
+        "whenever it was sent. Then `async with` raises, and nobody collects the other answers.",
         "none": None,
     },
 )
@@ -252,24 +252,24 @@ try:
     got = await group(tensors)
 except* InferenceServerException as errors:
     print(errors.exceptions[0].message()[:75], "…")
-computed, failed = ended() - before
-print(f"{len(got)} answers; on the server, {computed} were computed, and {failed} failed")
+computed, dropped = ended() - before
+print(f"{len(got)} answers; on the server, {computed} were computed, and {dropped} dropped")
 
 # %% tags=["triton"]
 earlier = ended()
 returned = await tasks(address, "remote", numbers, 8, ("X", "Y"))
 right = sum(not isinstance(each, Exception) for each in returned)
-computed_now, failed_now = ended() - earlier
-print(f"{right} answers; on the server, {computed_now} were computed, and {failed_now} failed")
+computed_now, dropped_now = ended() - earlier
+print(f"{right} answers; on the server, {computed_now} were computed, and {dropped_now} dropped")
 
 # %%
-how_many = "none" if not got else "99" if len(got) == 99 else "those that came before the error"
+how_many = "none" if not got else "99" if len(got) == 99 else "40: those that were sent before it"
 refused = Premise(len(numbers) - right == 1, f"{len(numbers) - right} of 100 requests were refused")
 compare("clients.group", how_many, premise=refused)
 claim(
     not got and computed > 0 and right == computed_now == 99,
     f"The TaskGroup lost all answers: the server computed {computed} for nothing, and dropped "
-    f"{failed}. With the error returned, {right} answers came.",
+    f"{dropped}. With the error returned, {right} answers came.",
     "Run the cells of this section again.",
     premise=refused,
     id="clients.group",
@@ -300,7 +300,7 @@ claim(
 #
 # - Keep one client, and with it its connection. Threads may share it with gRPC, not with HTTP.
 # - A client on the server's machine can pass tensors in *shared memory*, without the socket ([lecture 1](../../1_architecture/09__wire/09__wire.ipynb#Shared-memory) measures it).
-# - `client_timeout=5` in gRPC's `infer` ends a wait after 5 s. Without it, a server that hangs keeps the permit.
+# - `client_timeout=5` in gRPC's `infer` and `async_infer` ends a wait after 5 s. Without it, a server that hangs keeps the permit.
 
 # %% [markdown]
 # ## The step
@@ -333,7 +333,7 @@ task("clients.own", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# This program sends files to your model: each is a batch for its first input. Each of `UNDER_WAY` workers sends a file, waits, and takes the next. So it needs no semaphore, and few files are in memory. Here, one file has a wrong shape:
+# This program sends files to your model: each is a batch for its first input. Each of `UNDER_WAY` workers sends a file, waits, and takes the next. So it needs no semaphore, and few files are in memory. Double `UNDER_WAY` while it sends more per second. Here, one file has a wrong shape:
 
 # %%
 show("at_work/send_folder.py")

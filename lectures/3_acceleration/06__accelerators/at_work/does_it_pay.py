@@ -16,7 +16,7 @@ file, rows = sys.argv[1], np.load(sys.argv[2])[: int(sys.argv[3])]
 ort.register_execution_provider_library("at_work", plugin.get_library_path())
 devices = [d for d in ort.get_ep_devices() if d.ep_metadata.get("ov_device") == "CPU"][:1]
 if not devices:
-    sys.exit("The plug-in offers nothing for this processor.")
+    sys.exit("The plug-in offers nothing for this processor: compare two models on a server.")
 settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": "1"}
 sessions, opening = [], []
 for accelerator in (False, True):

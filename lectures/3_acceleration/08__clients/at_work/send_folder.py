@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 
 import numpy as np
 import tritonclient.grpc as grpc
@@ -30,7 +31,9 @@ async def main():
     async with grpc_aio.InferenceServerClient(address) as client:
         about = await client.get_model_metadata(model)
         names = about.inputs[0].name, about.outputs[0].name
+        began = time.perf_counter()
         await asyncio.gather(*(worker(client, *names) for _ in range(int(under_way))))
+        print(f"{len(files) / (time.perf_counter() - began):.0f} files per second")
 
 
 asyncio.run(main())
