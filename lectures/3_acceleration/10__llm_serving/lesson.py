@@ -115,7 +115,6 @@ predict(
 
 # %% tags=["triton"]
 from concurrent.futures import ThreadPoolExecutor
-from threading import get_ident
 
 lengths = np.random.default_rng(3).permutation(np.geomspace(4, 64, 16).round().astype(int))
 
@@ -125,11 +124,11 @@ def crowd(model, lengths, users=8):
 
     def user(tokens):
         sent, first, last = ask(model, "def f(x):", tokens)[[0, 1, -1]]
-        return get_ident(), sent, first, last, tokens
+        return sent, first, last, tokens
 
     with ThreadPoolExecutor(users) as pool:
         rows = list(pool.map(user, lengths))
-    table = pd.DataFrame(rows, columns=["user", "sent", "first", "end", "tokens"])
+    table = pd.DataFrame(rows, columns=["sent", "first", "end", "tokens"])
     table[["sent", "first", "end"]] -= table["sent"].min()
     return table
 
@@ -171,7 +170,7 @@ claim(
 # %% [markdown]
 # In the picture, all answers of a *static* batch end together: who wanted few tokens waits for who wanted many.
 #
-# vLLM chooses anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching* (lecture 2). But `engine` has all cores, too. How much of its gain is the batching?
+# vLLM chooses anew at each step: an answer that is complete leaves, and one that waits takes its place. This is *continuous batching* (lecture 2). But `engine` has all cores. What does this batching alone gain in tokens per second?
 
 # %% [markdown]
 # ## The Llama page's table
@@ -198,14 +197,15 @@ claim(
     and unequal > setup.limit(equal, without_vllm=0),
     f"Gains over one request at a time: two instances ×{better['two']:.1f}, batches ×"
     f"{better['static']:.1f}, the engine ×{better['engine']:.1f}. The engine over batches: "
-    f"×{equal:.1f} the tokens with answers of one length, ×{unequal:.1f} with different lengths.",
+    f"×{equal:.1f} the tokens with answers of one length, ×{unequal:.1f} with different lengths: "
+    f"its batching alone makes ×{unequal / equal:.1f}.",
     "Run the cells of this section and of the one before again.",
     premise=setup.repeated(measured, factor=2),
     id="serving.table",
 )
 
 # %% [markdown]
-# With answers of one length, only its cores and its program make `engine` faster; with different lengths, its batching does, too. Its part is the claim's last gain, divided by the one before.
+# With answers of one length, only its cores and its program make `engine` faster; with different lengths, its batching does, too. So the batching's own gain is the quotient, the claim's last number.
 #
 # <details><summary>Errata: the Llama page</summary>
 #
@@ -226,7 +226,7 @@ claim(
 #     text.append(draw(scores, top_p, random))  # one of the likeliest
 # ```
 #
-# `past` holds *keys and values*: what the network computed for the first `done` tokens of `text`. [loop](models/loop/1/model.py) sends them with the new token, and keeps those that come back, `present`. `whole` sends the whole text.
+# `past` holds *keys and values*, computed for the first `done` tokens. Your network must take and return them; [loop](models/loop/1/model.py) has their shape in `EMPTY`. It keeps what comes back, `present`; `whole` sends the whole text.
 
 # %% language="bash" tags=["triton"]
 # cd $TRITON_MODELS
@@ -259,7 +259,7 @@ predict_curve(
 
 # %% tags=["triton"]
 before = [25, 100, 200, 400]
-rounds_of_loops = [
+rounds_of_loops = [  # the first warms up
     {name: [write(name, n) for n in before] for name in ("loop", "whole")} for _ in "1234"
 ]
 ms = pd.concat(pd.DataFrame(each, before) for each in rounds_of_loops[1:]).groupby(level=0).min()
@@ -282,7 +282,7 @@ claim(
 )
 
 # %% [markdown]
-# After 400 tokens, `loop` sends 400 + 15 tokens to the network, `whole` 400 + 401 + … + 415: ×16. After 25 it is ×13, but so few tokens cost little: the price per request counts more. And `loop` also sends keys and values.
+# After 400 tokens, `loop` sends 400 + 15 tokens in all, `whole` 400 + 401 + … + 415: ×16. After 25, ×13. The times differ less: each of 16 requests has a price, and `loop` also sends keys and values.
 #
 # ## A long prompt
 #
@@ -358,7 +358,7 @@ claim(
 )
 
 # %% [markdown]
-# A step of vLLM makes one token for each answer under way. The step that takes in a new prompt also reads all of it: the *prefill*. All wait for its end: the longest gap is most of the fifth's wait.
+# A step of vLLM makes one token for each answer under way. The step that takes in a new prompt also reads all of it: the *prefill*. All wait for its end: compare `longest gap` and `the fifth's first token`.
 #
 # ## A prompt that was answered
 
@@ -391,14 +391,14 @@ sooner = pd.concat(firsts, axis=1).min(axis=1)
 sooner.round(0)  # ms to the first token, the best of five
 
 # %%
-least = setup.limit(1.5, without_vllm=0)
 gain = sooner["new"] / sooner
 kept = gain["other last word"] > 1.5
 which = "an equal one, and one that differs in its last word" if kept else "none"
 new = setup.repeated([1 / each for each in firsts], factor=2.5)
 compare("serving.prefix", which, premise=new)
 claim(
-    min(gain[["equal", "other last word"]]) > least * max(1, gain["other first word"]),
+    min(gain[["equal", "other last word"]])
+    > setup.limit(1.5, without_vllm=0) * max(1, gain["other first word"]),
     f"Sooner by ×{gain['equal']:.1f} if it is equal, ×{gain['other last word']:.1f} with another "
     f"last word, ×{gain['other first word']:.1f} with another first word.",
     "Run the cell before this one again.",
@@ -407,12 +407,12 @@ claim(
 )
 
 # %% [markdown]
-# vLLM keeps the keys and values of prompts that it has answered (*prefix caching*). Those of a token depend on all tokens before it. So put first what all prompts share, and a name or the time last. It keeps full blocks only, here of 128 tokens (`block_size` in `model.json`; often 16 on GPUs): nothing of `prompt(100)`.
+# vLLM keeps the keys and values of prompts that it has answered (*prefix caching*). Those of a token depend on all tokens before it. So put first what all prompts share, and a name or the time last. It keeps full blocks only, here of 128 tokens (`block_size` in `model.json`; often 16 on GPUs): 100 shared tokens gain nothing.
 
 # %% [markdown]
 # ## Your turn
 #
-# A long prompt stops the other answers. vLLM reads it in parts if a step may have fewer tokens; by default, it may have thousands. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits them? It must not be below `max_num_seqs`. Write all six arguments in a new cell, `%%writefile {models}/engine/1/model.json`, and run `lab.load("engine")`.
+# A long prompt stops the other answers. vLLM reads it in parts if a step may have fewer tokens; by default, it may have thousands. Which [argument](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) limits them? Set it, and also `max_num_seqs`, which must not be above it. Write both, and the four that the file has, in a new cell, `%%writefile {models}/engine/1/model.json`, and run `lab.load("engine")`.
 
 # %%
 task("serving.pause", server=lab)
@@ -420,7 +420,7 @@ task("serving.pause", server=lab)
 # %% [markdown]
 # ## The same at work, without this course
 #
-# Measure what your users see, with more and more users, until the waits are too long: here 1, 4 and 8. Each asks again when the answer has come. In [latency.py](at_work/latency.py), replace `REQUESTS` by prompts and lengths from your log, others for each run: vLLM keeps those that it has answered.
+# Measure what your users see, with more and more users, until the waits are too long: here 1, 4 and 8. The last good number is your `max_num_seqs`. In [latency.py](at_work/latency.py), replace `REQUESTS` by prompts and lengths from your log, others for each run: vLLM keeps those that it has answered.
 
 # %% tags=["triton"]
 # %run at_work/latency.py engine 1 4 8

@@ -1,8 +1,8 @@
 """How many servers does an SLO need? python how_many.py LOG.csv KIND P99_SECONDS [INSTANCES]
 
 LOG.csv is of your busiest hour: a row per request, with arrival (seconds, also of a clock), kind,
-and seconds (how long a server computes it). INSTANCES is how many requests a server computes at a
-time, by default 1. fleet.py lies in the folder above.
+and seconds (how long a server computes it, without the queue). Each server takes all kinds in it,
+and computes INSTANCES requests at a time, by default 1. fleet.py lies in the folder above.
 """
 
 import itertools

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-EMPTY = np.zeros((1, 12, 4, 1, 64), np.float32)  # keys and values: one column, which is masked
+# Keys and values: (1, 2 × layers, heads of keys, tokens, size of a head). The one token is masked.
+EMPTY = np.zeros((1, 12, 4, 1, 64), np.float32)
 
 
 class TritonPythonModel:
