@@ -11,7 +11,6 @@ sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
 from __future__ import annotations
 
 import html
-import importlib.util
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -94,7 +93,7 @@ def prepare(models: Path) -> None:
     Raises:
         WorkbookError: the package `tensorrt_rtx` is not installed.
     """
-    if importlib.util.find_spec("tensorrt_rtx") is None:
+    if "rtx" not in engines.tools():
         raise WorkbookError(
             "TensorRT for RTX is not installed: its licence lets no image contain it.",
             todo="docs/operators.md, `The laptop image`, says how to add it to a container. In a "

@@ -199,7 +199,7 @@ served.round(2)  # of the best turn: ms that the server computed, pictures per s
 # %%
 compute = served["compute, ms"]
 claim(
-    served["compute, ms"]["mish"] > 1.2 * served["compute, ms"]["mish_openvino"],
+    compute["mish"] > 1.2 * compute["mish_openvino"],
     "On the server, with the copying, OpenVINO computes mish "
     f"{compute['mish'] / compute['mish_openvino']:.1f} times as fast as ONNX Runtime, and compiled "
     f"{compute['compiled'] / compute['compiled_openvino']:.2f} times as fast.",

@@ -155,12 +155,13 @@ compare(
     else "never: requests must wait before a server is ordered",
     premise=Premise(len(day) > 100_000, "too few requests"),
 )
+worst = setup.worst_hour(fleets["60 s"])
 claim(
     costs["preview"]["60 s"] < 2 < costs["preview"]["600 s"]
     and costs["per million"]["60 s"] < 0.8 * costs["per million"]["always 8"]
-    and setup.worst_hour(fleets["60 s"]) > 2,
+    and worst > 2,
     f"Over the day, p99 of previews is {costs['preview']['60 s']:.1f} s with a minute's delay, but "
-    f"{setup.worst_hour(fleets['60 s']):.1f} s in the worst hour. A million requests cost "
+    f"{worst:.1f} s in the worst hour. A million requests cost "
     f"{costs['per million']['60 s']:.0f}, not {costs['per million']['always 8']:.0f}. With ten minutes' "
     f"delay, p99 is {costs['preview']['600 s']:.1f} s, the cost {costs['per million']['600 s']:.0f}.",
     "Run the cell with the day again.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -130,7 +131,7 @@ def test_the_notebooks_program_has_the_names_of_ours() -> None:
 def test_without_tensorrt_the_first_cell_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WorkbookError, match="not installed") as error:
         setup.prepare(tmp_path)
     assert "operators.md" in str(error.value)
